@@ -1,0 +1,1 @@
+"""What the user asks for: flags, environment, configuration file → validated settings."""

@@ -1,0 +1,411 @@
+"""One root on a local file system, reached by directory descriptors and never through a symlink below it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat as modes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from prune.model import Identity, Kind
+from prune.stores.base import Entry, FileStat, Space
+
+_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+
+@dataclass(slots=True)
+class Measure:
+    """Sums over everything in a copy, gathered in one pass without holding the files."""
+
+    files: int = 0
+    size: int = 0
+    freed: int = 0
+    mtime_ns: int | None = None
+    oldest_mtime_ns: int | None = None
+    ctime_ns: int = 0
+
+    def add(self, status: os.stat_result) -> None:
+        mtime = status.st_mtime_ns
+        if self.mtime_ns is None or mtime > self.mtime_ns:
+            self.mtime_ns = mtime
+        if self.oldest_mtime_ns is None or mtime < self.oldest_mtime_ns:
+            self.oldest_mtime_ns = mtime
+        if status.st_ctime_ns > self.ctime_ns:
+            self.ctime_ns = status.st_ctime_ns
+        if modes.S_ISDIR(status.st_mode):
+            self.freed += status.st_blocks * 512
+            return
+        self.files += 1
+        self.size += status.st_size
+        if status.st_nlink <= 1:
+            self.freed += status.st_blocks * 512
+
+    def merge(self, other: Measure) -> None:
+        """Adds what another pass over other paths found."""
+        self.files += other.files
+        self.size += other.size
+        self.freed += other.freed
+        self.ctime_ns = max(self.ctime_ns, other.ctime_ns)
+        if other.mtime_ns is not None:
+            self.mtime_ns = other.mtime_ns if self.mtime_ns is None else max(self.mtime_ns, other.mtime_ns)
+        if other.oldest_mtime_ns is not None:
+            oldest = self.oldest_mtime_ns
+            self.oldest_mtime_ns = other.oldest_mtime_ns if oldest is None else min(oldest, other.oldest_mtime_ns)
+
+    def identity(self, top: FileStat) -> Identity:
+        """The identity of the copy whose first path is ``top``."""
+        return Identity(top.dev, top.ino, self.size, self.mtime_ns or 0, self.ctime_ns, self.files)
+
+
+def kind_of(mode: int) -> Kind:
+    if modes.S_ISREG(mode):
+        return Kind.FILE
+    if modes.S_ISDIR(mode):
+        return Kind.DIR
+    return Kind.LINK if modes.S_ISLNK(mode) else Kind.OTHER
+
+
+def file_stat(status: os.stat_result) -> FileStat:
+    return FileStat(
+        kind_of(status.st_mode),
+        status.st_size,
+        status.st_blocks * 512,
+        status.st_nlink,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_dev,
+        status.st_ino,
+    )
+
+
+class LocalRoot:
+    """A root directory held open. The root's own path may lead through links; nothing below it is followed.
+
+    Raises OSError from the constructor when the root cannot be opened as a directory.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.real = os.path.realpath(root)
+        self.fd = os.open(self.real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        status = os.fstat(self.fd)
+        self.dev, self.ino = status.st_dev, status.st_ino
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> LocalRoot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def directory(self, path: str) -> Iterator[int]:
+        """An open descriptor of a directory below the root, reached component by component without links."""
+        fd = os.open(".", _DIR, dir_fd=self.fd)
+        try:
+            for part in _parts(path):
+                deeper = os.open(part, _DIR, dir_fd=fd)
+                os.close(fd)
+                fd = deeper
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """The descriptor of the directory that holds ``path``, and the last name."""
+        head, _, name = path.rpartition("/")
+        _parts(name)
+        if not head:
+            yield self.fd, name
+            return
+        with self.directory(head) as fd:
+            yield fd, name
+
+    def scan(self, path: str = "") -> Iterator[Entry]:
+        prefix = f"{path}/" if path else ""
+        with self.directory(path) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                yield Entry(prefix + entry.name, _listed_kind(entry))
+
+    def stat(self, path: str) -> FileStat:
+        if not path:
+            return file_stat(os.fstat(self.fd))
+        with self.parent(path) as (fd, name):
+            return file_stat(os.stat(name, dir_fd=fd, follow_symlinks=False))
+
+    def walk(self, path: str) -> Iterator[tuple[Entry, FileStat]]:
+        top = self.stat(path)
+        if top.kind is not Kind.DIR:
+            yield Entry(path, top.kind), top
+            return
+        with self.directory(path) as fd:
+            yield from _walk(fd, path)
+
+    def measure(self, path: str) -> Measure:
+        """Sums over a file, or over a directory and all below it. Raises OSError if any of it cannot be looked at."""
+        total = Measure()
+        with self.parent(path) as (parent, name):
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            total.add(status)
+            if modes.S_ISDIR(status.st_mode):
+                fd = os.open(name, _DIR, dir_fd=parent)
+                try:
+                    _measure(fd, total)
+                finally:
+                    os.close(fd)
+        return total
+
+    def open(self, path: str) -> BinaryIO:
+        with self.parent(path) as (parent, name):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
+        if not modes.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "not a plain file", path)
+        return os.fdopen(fd, "rb")
+
+    def readlink(self, path: str) -> str:
+        with self.parent(path) as (parent, name):
+            return os.readlink(name, dir_fd=parent)
+
+    def exists(self, path: str) -> bool:
+        """Whether the name is there; raises OSError when that cannot be told."""
+        try:
+            self.stat(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def space(self) -> Space:
+        """Room for an ordinary user on this root's volume."""
+        found = os.fstatvfs(self.fd)
+        counted = found.f_files > 0
+        return Space(
+            found.f_bavail * found.f_frsize,
+            found.f_blocks * found.f_frsize,
+            found.f_favail if counted else None,
+            found.f_files if counted else None,
+        )
+
+    def still_there(self) -> bool:
+        """Whether the root's path still leads to the directory that is held open."""
+        try:
+            status = os.stat(self.real)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == (self.dev, self.ino)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
+        with self.parent(path) as (parent, name):
+            os.mkdir(name, mode, dir_fd=parent)
+
+    def rename(self, source: str, target: str) -> None:
+        """Renames within the root, replacing what is there as rename(2) does."""
+        with self.parent(source) as (src, old), self.parent(target) as (dst, new):
+            os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Renames and never replaces: RENAME_NOREPLACE, else link and unlink, else refuse.
+
+        Raises FileExistsError when the target is there, OSError(ENOTSUP) where no way is safe.
+        """
+        with self.parent(source) as (src, old), self.parent(target) as (dst, new):
+            try:
+                renameat2(src, old, dst, new, _RENAME_NOREPLACE)
+                return
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+                    raise
+            if modes.S_ISDIR(os.stat(old, dir_fd=src, follow_symlinks=False).st_mode):
+                # An empty directory may be replaced by rename(2), one with entries may not; a mkdir first would
+                # show an empty final name. Refusing keeps the copy in the trash, where it can be seen.
+                raise OSError(errno.ENOTSUP, "this file system cannot rename a directory without replacing", target)
+            os.link(old, new, src_dir_fd=src, dst_dir_fd=dst, follow_symlinks=False)
+            os.unlink(old, dir_fd=src)
+
+    def exchange(self, one: str, other: str) -> None:
+        """Swaps two names atomically. Raises OSError(EINVAL) where the file system cannot."""
+        with self.parent(one) as (src, old), self.parent(other) as (dst, new):
+            renameat2(src, old, dst, new, _RENAME_EXCHANGE)
+
+    def unlink(self, path: str) -> None:
+        with self.parent(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+
+    def rmdir(self, path: str) -> None:
+        with self.parent(path) as (parent, name):
+            os.rmdir(name, dir_fd=parent)
+
+    def remove(self, path: str) -> int:
+        """Removes a file, or a directory with all below it, on this device only; returns how many files went.
+
+        Raises OSError at the first entry that cannot be removed, after trying all the others.
+        """
+        with self.parent(path) as (parent, name):
+            return remove_at(parent, name, self.dev)
+
+    def fsync(self, path: str = "") -> None:
+        """Makes the names in a directory durable."""
+        with self.directory(path) as fd:
+            sync_directory(fd)
+
+    def create(self, path: str, mode: int = 0o666) -> BinaryIO:
+        """A new file for writing. Raises FileExistsError when the name is taken."""
+        with self.parent(path) as (parent, name):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.fdopen(os.open(name, flags, mode, dir_fd=parent), "w+b")
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        """Writes a small file under ``path.next``, syncs it and renames it over ``path``."""
+        with self.parent(path) as (parent, name):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(name + ".next", flags, 0o666, dir_fd=parent)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(name + ".next", name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name + ".next", dir_fd=parent)
+                raise
+            sync_directory(parent)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Appends to a file that is there, and syncs it."""
+        with self.parent(path) as (parent, name):
+            fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                _write_all(fd, data)
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+
+
+def renameat2(src: int, old: str, dst: int, new: str, flags: int) -> None:
+    """renameat2(2), which Python has no name for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), old)
+    if libc.renameat2(src, os.fsencode(old), dst, os.fsencode(new), flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), old, None, new)
+
+
+def sync_directory(fd: int) -> None:
+    """fsync of a directory; file systems that know no such thing are taken at their word."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+            raise
+
+
+def remove_at(parent: int, name: str, dev: int) -> int:
+    """Removes ``name`` in an open directory, with all below it, links as links, never onto another device."""
+    try:
+        os.unlink(name, dir_fd=parent)
+        return 1
+    except IsADirectoryError:
+        pass
+    except PermissionError:  # POSIX says EPERM where Linux says EISDIR
+        if not modes.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise
+    fd = os.open(name, _DIR, dir_fd=parent)
+    try:
+        if os.fstat(fd).st_dev != dev:
+            raise OSError(errno.EXDEV, "another file system is mounted here", name)
+        removed, trouble = _empty(fd, dev)
+    finally:
+        os.close(fd)
+    if trouble is not None:
+        raise trouble
+    os.rmdir(name, dir_fd=parent)
+    return removed
+
+
+def _empty(fd: int, dev: int) -> tuple[int, OSError | None]:
+    """Removes everything in an open directory; goes on past entries that refuse and returns the first refusal."""
+    removed = 0
+    trouble: OSError | None = None
+    with os.scandir(fd) as listing:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
+    for name, is_dir in names:
+        try:
+            if is_dir:
+                removed += remove_at(fd, name, dev)
+            else:
+                os.unlink(name, dir_fd=fd)
+                removed += 1
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            trouble = trouble or error
+    return removed, trouble
+
+
+def _walk(fd: int, prefix: str) -> Iterator[tuple[Entry, FileStat]]:
+    deeper: list[str] = []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            status = file_stat(entry.stat(follow_symlinks=False))
+            yield Entry(f"{prefix}/{entry.name}", status.kind), status
+            if status.kind is Kind.DIR:
+                deeper.append(entry.name)
+    for name in deeper:
+        below = os.open(name, _DIR, dir_fd=fd)
+        try:
+            yield from _walk(below, f"{prefix}/{name}")
+        finally:
+            os.close(below)
+
+
+def _measure(fd: int, total: Measure) -> None:
+    deeper: list[str] = []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            total.add(entry.stat(follow_symlinks=False))
+            if entry.is_dir(follow_symlinks=False):
+                deeper.append(entry.name)
+    for name in deeper:
+        below = os.open(name, _DIR, dir_fd=fd)
+        try:
+            _measure(below, total)
+        finally:
+            os.close(below)
+
+
+def _listed_kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.DIR
+    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.split("/") if path else []
+    if any(part in ("", ".", "..") for part in parts):
+        raise OSError(errno.EINVAL, "not a path below the root", path)
+    return parts
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
