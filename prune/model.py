@@ -16,6 +16,11 @@ SECOND = 1_000_000_000
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
+def nothing() -> Mapping[Any, Any]:
+    """The empty mapping, as a default that Python 3.11 takes too."""
+    return EMPTY
+
+
 class Kind(StrEnum):
     """What a directory entry is, without following a link."""
 
@@ -217,12 +222,13 @@ class Inventory:
     copies: Mapping[int, Mapping[str, Copy]]  # step -> replica name -> copy
     temporaries: tuple[Temporary, ...] = ()
     pointers: tuple[Pointer, ...] = ()
-    picks: Mapping[str, Pick] = EMPTY  # replica name -> what its trainer would pick there
+    picks: Mapping[str, Pick] = field(default_factory=nothing)  # replica name -> what its trainer would pick there
     pins: tuple[Pin, ...] = ()
     leases: tuple[Lease, ...] = ()
-    referenced: Mapping[int, str] = EMPTY  # step -> which state file lists it and why it must stay
+    # step -> which state file lists it and why it must stay
+    referenced: Mapping[int, str] = field(default_factory=nothing)
     best_recorded: int | None = None  # the step the trainer itself recorded as best
-    metrics: Mapping[int, Mapping[str, float]] = EMPTY
+    metrics: Mapping[int, Mapping[str, float]] = field(default_factory=nothing)
     rewound_since_ns: int | None = None  # remembered: steps written since are held
     blocks: tuple[Block, ...] = ()  # found while gathering
     attention: tuple[Attention, ...] = ()
