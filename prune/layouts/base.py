@@ -6,12 +6,17 @@ A layout reads names and small marker files; it never imports its stack, never r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
+from typing import Any, Self
 
+from prune.errors import UsageError
 from prune.model import EMPTY, Health, Kind, Pick, Pointer, Verdict
 from prune.stores.base import Entry, FileStat, Reader
+
+PEEK_LIMIT = 10_000  # names read of one directory when only looking what kind it is
 
 
 class Part(StrEnum):
@@ -59,7 +64,10 @@ class Members:
 
 @dataclass(frozen=True)
 class RootView:
-    """A listed root, as a layout sees it to answer questions about pointers, picks and metrics."""
+    """A listed root, as a layout sees it to answer questions about pointers, picks and metrics.
+
+    The claims are those of the whole listing, settled and renumbered; their paths are relative to the root.
+    """
 
     reader: Reader
     base: str  # the directory in the root that holds the steps; "" is the root itself
@@ -76,9 +84,48 @@ class RootView:
                 found.setdefault(claim.step, []).append(claim)
         return found
 
+    @cached_property
+    def by_path(self) -> Mapping[str, Claim]:
+        return {claim.path: claim for claim in self.claims}
+
     def at(self, name: str) -> str:
-        """Path of a name in the base directory."""
+        """Path in the root of a name in the base directory."""
         return f"{self.base}/{name}" if self.base else name
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What detection saw of one directory: a few examples of every shape of name in it, never the whole listing.
+
+    Paths of ``entries`` are relative to ``base``, as :meth:`Layout.claim` takes them.
+    """
+
+    reader: Reader
+    base: str
+    entries: Sequence[Entry]
+    _peeked: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def at(self, name: str) -> str:
+        """Path in the root of a name in the directory looked at."""
+        return f"{self.base}/{name}" if self.base else name
+
+    def has(self, name: str) -> bool:
+        """Whether the directory holds this name; what cannot be looked at counts as absent."""
+        try:
+            self.reader.stat(self.at(name))
+        except OSError:
+            return False
+        return True
+
+    def inside(self, name: str) -> frozenset[str]:
+        """The names directly in one of its directories (the first few thousand); none when it cannot be listed."""
+        if name not in self._peeked:
+            try:
+                found = frozenset(entry.name for entry in islice(self.reader.scan(self.at(name)), PEEK_LIMIT))
+            except OSError:
+                found = frozenset()
+            self._peeked[name] = found
+        return self._peeked[name]
 
 
 class Layout:
@@ -89,9 +136,30 @@ class Layout:
     reads_every_entry = False  # the control folder must stand beside the root (or the base)
     weight = 1  # a more specific layout outweighs a general one that claims the same names
 
+    @classmethod
+    def configured(cls, options: Mapping[str, Any]) -> Self:
+        """A layout with the options a user gave. Raises UsageError for one it does not know."""
+        for key in options:
+            raise UsageError(f"layout {cls.name} has no option {key!r}", mend="Remove it from layout_options.")
+        return cls()
+
+    def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
+        """Why a directory is this stack's, None when it is not. ``claims`` are those of the glance's examples.
+
+        The default is satisfied by names: any step will do. Where names are shared with other stacks, look into
+        a step (``glance.inside``) for what only this one writes.
+        """
+        found = next((claim for claim in claims if claim.part is Part.PAYLOAD), None)
+        return f"{found.path} is named as {self.title} names its checkpoints" if found else None
+
     def claim(self, entry: Entry) -> Claim | None:
         """What this entry is, by full match of its name; None: foreign. ``entry.path`` is relative to the base."""
         raise NotImplementedError
+
+    def settle(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """What only the whole listing can tell: which of several series is the run's. Called once, after every
+        entry was claimed; claims left out become foreign. The default changes nothing."""
+        return claims
 
     def renumber(self, claims: Sequence[Claim], view: RootView) -> Sequence[Claim]:
         """Gives steps to claims whose names carry none (Ray); the default changes nothing."""
@@ -121,8 +189,13 @@ class Layout:
         return structure.examine(members, reader)
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
-        """The pointers on this root with the step each names. ``replica`` is filled in by the caller."""
-        return ()
+        """The pointers on this root with the step each names. ``replica`` is filled in by the caller.
+
+        The default knows symbolic links that lead to a step, whatever their name: every stack has those.
+        """
+        from prune.layouts import links
+
+        return links.pointers(self, view)
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         """What the stack's own trainer would resume from here, wholeness not considered."""
@@ -149,6 +222,6 @@ class Layout:
 
 
 __all__ = [
-    "Claim", "Entry", "FileStat", "Health", "Kind", "Layout", "Members", "Part", "Pick", "Pointer", "Reader",
+    "Claim", "Entry", "FileStat", "Glance", "Health", "Kind", "Layout", "Members", "Part", "Pick", "Pointer", "Reader",
     "RootView", "Verdict",
 ]  # fmt: skip

@@ -1,0 +1,73 @@
+"""Symbolic links that lead to a step: pointers whatever they are called, in every stack."""
+
+from __future__ import annotations
+
+import posixpath
+
+from prune.layouts.base import Claim, Entry, Kind, Layout, Part, RootView
+from prune.model import Pointer, PointerState
+
+HOPS = 8  # links to links followed before giving up
+
+
+def pointers(layout: Layout, view: RootView) -> list[Pointer]:
+    """A pointer for every claimed link that names a step, present or gone."""
+    found = (resolve(layout, view, claim.path) for claim in view.claims if is_link(claim))
+    return [pointer for pointer in found if pointer is not None]
+
+
+def is_link(claim: Claim) -> bool:
+    return claim.part is Part.POINTER and claim.kind is Kind.LINK
+
+
+def resolve(layout: Layout, view: RootView, path: str) -> Pointer | None:
+    """Where one link of the root leads; None when to no step of this layout."""
+    at = path
+    for _ in range(HOPS):
+        try:
+            target = _target(view, at)
+        except OSError as error:
+            return Pointer("", path, None, PointerState.UNREADABLE, f"cannot be read: {error.strerror or error}")
+        claim = _claim_at(view, target)
+        if claim is None:
+            return _gone(layout, view, path, target)
+        if claim.part is not Part.POINTER:
+            return Pointer("", path, claim.step, PointerState.OK)
+        if claim.kind is not Kind.LINK:
+            return None
+        at = claim.path
+    return Pointer("", path, None, PointerState.UNREADABLE, "the link leads round in a circle")
+
+
+def _target(view: RootView, path: str) -> str:
+    """The link's text as a path in the root; one that leads out of the root keeps its last name only."""
+    text = view.reader.readlink(path)
+    for root in (view.reader.root, getattr(view.reader, "real", view.reader.root)):
+        prefix = root.rstrip("/") + "/"
+        if text.startswith(prefix):
+            return posixpath.normpath(text[len(prefix) :])
+    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
+    if joined.startswith(("/", "../")):
+        # A mirror may hold links made on the primary: the name still tells which step is meant.
+        return view.at(posixpath.basename(joined))
+    return joined
+
+
+def _claim_at(view: RootView, target: str) -> Claim | None:
+    """The claim on a path, or on the step directory that it lies in."""
+    while target:
+        claim = view.by_path.get(target)
+        if claim is not None:
+            return claim
+        target = posixpath.dirname(target)
+    return None
+
+
+def _gone(layout: Layout, view: RootView, path: str, target: str) -> Pointer | None:
+    """A link to something that is no entry here: dangling if its name is a step's, else no pointer at all."""
+    name = target[len(view.base) + 1 :] if view.base and target.startswith(view.base + "/") else target
+    for kind in (Kind.FILE, Kind.DIR):
+        claim = layout.claim(Entry(name, kind))
+        if claim is not None and claim.part is Part.PAYLOAD:
+            return Pointer("", path, claim.step, PointerState.DANGLING, f"names {name}, which is not there")
+    return None

@@ -1,0 +1,1 @@
+"""Trees of checkpoints for tests: built ones and small real ones."""
