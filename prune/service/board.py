@@ -1,0 +1,136 @@
+"""What the daemon last saw of each run: frozen views that metrics, health, page and API all read."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from prune.forecast import Forecast
+from prune.model import Attention, Block, Decision, RunOutcome, RunPlan, nothing
+
+STEPS_HELD = 50_000  # with more steps than this over all runs, views keep their sums and let the steps go
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sums over one run's plan, so that they outlive its steps."""
+
+    health: Mapping[str, Mapping[str, int]] = field(default_factory=nothing)  # replica -> health -> copies
+    guards: Mapping[str, int] = field(default_factory=nothing)  # guard -> steps it holds
+    decisions: Mapping[str, int] = field(default_factory=nothing)
+    bytes_to_free: Mapping[str, int] = field(default_factory=nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run as it was last seen, and what has been done to it since the daemon started."""
+
+    run: str
+    plan: RunPlan | None = None
+    counts: Counts = field(default_factory=Counts)
+    forecasts: Mapping[str, Forecast] = field(default_factory=nothing)
+    outcome: RunOutcome | None = None
+    error: str | None = None  # why the last pass ended without a plan
+    attention: tuple[Attention, ...] = ()  # the plan's, the outcome's and the pressure's
+    seen_ns: int | None = None
+    last_success_ns: int | None = None
+    last_delete_ns: int | None = None
+    deleted_steps: int = 0
+    deleted_bytes: Mapping[str, int] = field(default_factory=nothing)  # replica -> bytes
+    failed_steps: int = 0
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What blocked the last pass: the plan's blocks, or the one met on applying it."""
+        planned = self.plan.blocks if self.plan else ()
+        met = self.outcome.blocked if self.outcome else None
+        return planned if met is None or met in planned else (*planned, met)
+
+    @property
+    def steps_held(self) -> int:
+        return len(self.plan.steps) if self.plan else 0
+
+
+def counted(plan: RunPlan) -> Counts:
+    """The sums of one plan."""
+    health: dict[str, Counter[str]] = {replica.name: Counter() for replica in plan.replicas}
+    guards: Counter[str] = Counter()
+    decisions: Counter[str] = Counter()
+    to_free: Counter[str] = Counter()
+    for step in plan.steps:
+        decisions[str(step.decision)] += 1
+        guards.update({hold.guard for hold in step.guards} if step.decision is Decision.GUARDED else ())
+        for copy in step.copies:
+            health.setdefault(copy.replica, Counter())[str(copy.health) if copy.health else "unjudged"] += 1
+            if step.decision is Decision.DELETE:
+                to_free[copy.replica] += copy.bytes or 0
+    return Counts(health, guards, decisions, to_free)
+
+
+def after_plan(view: RunView, plan: RunPlan, *, now_ns: int, forecasts: Mapping[str, Forecast]) -> RunView:
+    """The view once a plan was made. A plan that is not blocked is a good pass where nothing was to be applied."""
+    return replace(
+        view,
+        plan=plan,
+        counts=counted(plan),
+        forecasts=forecasts,
+        outcome=None,
+        error=None,
+        attention=plan.attention,
+        seen_ns=now_ns,
+    )
+
+
+def after_apply(view: RunView, outcome: RunOutcome, *, now_ns: int) -> RunView:
+    """The view once its plan was carried out."""
+    deleted = {copy.step for copy in outcome.deleted}
+    freed = Counter(dict(view.deleted_bytes))
+    for copy in outcome.deleted:
+        freed[copy.replica] += copy.bytes
+    good = outcome.blocked is None and not outcome.failed
+    return replace(
+        view,
+        outcome=outcome,
+        attention=tuple(dict.fromkeys((*view.attention, *outcome.attention))),
+        last_success_ns=now_ns if good else view.last_success_ns,
+        last_delete_ns=now_ns if deleted else view.last_delete_ns,
+        deleted_steps=view.deleted_steps + len(deleted),
+        deleted_bytes=dict(freed),
+        failed_steps=view.failed_steps + len({copy.step for copy in outcome.failed}),
+    )
+
+
+class Board:
+    """The views of all runs, for many threads; each view is replaced whole."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._views: dict[str, RunView] = {}
+        self._steps = 0
+
+    def view(self, run: str) -> RunView:
+        with self._lock:
+            return self._views.get(run, RunView(run))
+
+    def views(self) -> list[RunView]:
+        """All views, by name."""
+        with self._lock:
+            return [self._views[name] for name in sorted(self._views)]
+
+    def put(self, view: RunView) -> None:
+        with self._lock:
+            before = self._views.get(view.run)
+            self._steps += view.steps_held - (before.steps_held if before else 0)
+            if self._steps > STEPS_HELD and view.plan is not None:
+                self._steps -= view.steps_held
+                view = replace(view, plan=replace(view.plan, steps=()))
+            self._views[view.run] = view
+
+    def only(self, runs: Iterable[str]) -> None:
+        """Forgets runs that are no longer in the settings."""
+        wanted = set(runs)
+        with self._lock:
+            self._views = {name: view for name, view in self._views.items() if name in wanted}
+            self._steps = sum(view.steps_held for view in self._views.values())
