@@ -1,0 +1,64 @@
+"""A file seen through small reads at known places, and what a look at it can end with."""
+
+from __future__ import annotations
+
+import io
+import os
+from functools import cached_property
+from typing import BinaryIO
+
+EDGE = 4096  # bytes looked at on either end
+MOST = 64 << 20  # no single read is longer, whatever length a file claims
+
+
+class Damage(ValueError):
+    """Evidence that a file is damaged, as the rest of a sentence that begins with its name."""
+
+
+class Doubt(ValueError):
+    """Something is off with a file and nothing decides."""
+
+
+class Window:
+    """Reads at offsets of one open file, each bounded; its length is its own, not the one that was listed.
+
+    Raises OSError where the file cannot be read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = file.seek(0, os.SEEK_END)
+
+    @classmethod
+    def over(cls, data: bytes) -> Window:
+        """A window on bytes in memory."""
+        return cls(io.BytesIO(data))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer where the file ends, none outside of it."""
+        if offset < 0 or offset >= self.size or length <= 0:
+            return b""
+        self.file.seek(offset)
+        return self.file.read(min(length, self.size - offset, MOST))
+
+    def exactly(self, offset: int, length: int, what: str) -> bytes:
+        """Exactly ``length`` bytes from ``offset``. Raises Damage naming ``what`` when the file has no such bytes."""
+        if length > MOST:
+            raise Damage(f"{what} claims {length} bytes, more than any has")
+        data = self.read(offset, length)
+        if len(data) != length:
+            raise Damage(f"{what} reaches to byte {offset + length}, the file has {self.size}")
+        return data
+
+    @cached_property
+    def head(self) -> bytes:
+        return self.read(0, EDGE)
+
+    @cached_property
+    def tail(self) -> bytes:
+        return self.read(max(0, self.size - EDGE), EDGE)
+
+    @property
+    def blank(self) -> bool:
+        """Whether head and tail are nothing but zero bytes."""
+        return self.size > 0 and not any(self.head) and not any(self.tail)
