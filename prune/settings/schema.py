@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from prune.model import Attention
+
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -139,3 +141,4 @@ class Settings:
     service: Service = field(default_factory=Service)
     source: str | None = None  # the file they came from, for messages
     fleet_budget: int | None = None
+    notices: tuple[Attention, ...] = ()  # what loading found that a person should know
