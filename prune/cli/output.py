@@ -1,0 +1,110 @@
+"""What a command says: its result on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from prune import logs
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How the user wants to be talked to."""
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    strict: bool = False
+    no_color: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Whether stdout is a terminal that a person looks at."""
+        return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    @property
+    def color(self) -> bool:
+        return self.terminal and not self.no_color and not os.environ.get("NO_COLOR")
+
+    def say(self, text: str = "") -> None:
+        """One or more lines for people on stdout; nothing when JSON was asked for."""
+        if not self.json:
+            write(sys.stdout, text + "\n")
+
+    def emit(self, document: Any) -> None:
+        """The JSON document that is the result."""
+        write(sys.stdout, to_json(document))
+
+    def note(self, text: str) -> None:
+        """A line on stderr, for people; not when quiet."""
+        if not self.quiet:
+            write(sys.stderr, logs.masked(text) + "\n")
+
+    def warn(self, text: str) -> None:
+        """A line on stderr that is said even when quiet."""
+        write(sys.stderr, logs.masked(text) + "\n")
+
+    def agrees(self, question: str, *, yes: bool) -> bool:
+        """Whether to go on: asks only a person at a terminal."""
+        if yes or not sys.stdin.isatty():
+            return True
+        write(sys.stderr, f"{question} [y/N] ")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def progress(self, title: str) -> Progress:
+        return Progress(title, sys.stderr, shown=sys.stderr.isatty() and not self.quiet and not self.json)
+
+
+class Progress:
+    """One line on stderr that is written over, at most ten times a second; gone when the work is done."""
+
+    def __init__(self, title: str, stream: TextIO, *, shown: bool) -> None:
+        self._title, self._stream, self._shown = title, stream, shown
+        self._last = 0.0
+        self._width = 0
+
+    def __call__(self, done: int, total: int | None = None, what: str = "") -> None:
+        now = time.monotonic()
+        if not self._shown or now - self._last < 0.1:
+            return
+        self._last = now
+        of = f"/{total}" if total is not None else ""
+        line = f"{self._title} {done}{of} {what}"[: max(20, _columns() - 1)]
+        write(self._stream, "\r" + line.ljust(self._width))
+        self._width = len(line)
+
+    def end(self) -> None:
+        if self._width:
+            write(self._stream, "\r" + " " * self._width + "\r")
+            self._width = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def to_json(document: Any) -> str:
+    """JSON text in ASCII: names that are not UTF-8 survive it as lone surrogates."""
+    import json
+
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Writes whatever the stream can show, and the rest escaped."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 80
