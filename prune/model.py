@@ -99,6 +99,7 @@ class Copy:
     content: str | None = None  # digest over its manifest's hashes: equal content has equal digests
     link: str | None = None  # why it is no plain file or directory (guard ``linked``)
     busy: str | None = None  # who holds it open or locked (guard ``busy``)
+    listed: Identity | None = None  # as its top entries alone showed it
     weights_only: bool = False  # thinned, or saved without what resuming needs
 
 
@@ -230,6 +231,7 @@ class Inventory:
     best_recorded: int | None = None  # the step the trainer itself recorded as best
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=nothing)
     rewound_since_ns: int | None = None  # remembered: steps written since are held
+    observed_ns: Mapping[tuple[int, str], int] = field(default_factory=nothing)  # since when we have seen this very copy unchanged
     blocks: tuple[Block, ...] = ()  # found while gathering
     attention: tuple[Attention, ...] = ()
     foreign: int = 0
@@ -327,6 +329,7 @@ class Plan:
     runs: tuple[RunPlan, ...]
     clock: str = "local"
     skew_seconds: float | None = None
+    settings: Any = field(default=None, compare=False, repr=False)  # what it was made by, so that it can be applied
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import errno
 import os
 import stat as modes
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from prune.model import Identity, Kind
@@ -29,6 +29,10 @@ class Measure:
     mtime_ns: int | None = None
     oldest_mtime_ns: int | None = None
     ctime_ns: int = 0
+    inner_ctime_ns: int = 0  # without the top's, which a rename changes
+    top_links: list[str] = field(default_factory=list)  # symlinks at the copy's top
+    inodes: set[int] | None = None  # inodes to look out for, and what was seen of them
+    seen: set[int] = field(default_factory=set)
 
     def add(self, status: os.stat_result) -> None:
         mtime = status.st_mtime_ns
@@ -38,6 +42,8 @@ class Measure:
             self.oldest_mtime_ns = mtime
         if status.st_ctime_ns > self.ctime_ns:
             self.ctime_ns = status.st_ctime_ns
+        if self.inodes is not None and status.st_ino in self.inodes:
+            self.seen.add(status.st_ino)
         if modes.S_ISDIR(status.st_mode):
             self.freed += status.st_blocks * 512
             return
@@ -46,12 +52,29 @@ class Measure:
         if status.st_nlink <= 1:
             self.freed += status.st_blocks * 512
 
+    def count(self, status: FileStat) -> None:
+        """The same as ``add``, for a status already read."""
+        mtime = status.mtime_ns
+        self.mtime_ns = mtime if self.mtime_ns is None else max(self.mtime_ns, mtime)
+        self.oldest_mtime_ns = mtime if self.oldest_mtime_ns is None else min(self.oldest_mtime_ns, mtime)
+        self.ctime_ns = max(self.ctime_ns, status.ctime_ns)
+        if status.kind is Kind.DIR:
+            self.freed += status.allocated
+            return
+        self.files += 1
+        self.size += status.size
+        if status.links <= 1:
+            self.freed += status.allocated
+
     def merge(self, other: Measure) -> None:
         """Adds what another pass over other paths found."""
         self.files += other.files
         self.size += other.size
         self.freed += other.freed
         self.ctime_ns = max(self.ctime_ns, other.ctime_ns)
+        self.inner_ctime_ns = max(self.inner_ctime_ns, other.inner_ctime_ns)
+        self.top_links += other.top_links
+        self.seen |= other.seen
         if other.mtime_ns is not None:
             self.mtime_ns = other.mtime_ns if self.mtime_ns is None else max(self.mtime_ns, other.mtime_ns)
         if other.oldest_mtime_ns is not None:
@@ -154,18 +177,21 @@ class LocalRoot:
         with self.directory(path) as fd:
             yield from _walk(fd, path)
 
-    def measure(self, path: str) -> Measure:
+    def measure(self, path: str, *, inodes: set[int] | None = None) -> Measure:
         """Sums over a file, or over a directory and all below it. Raises OSError if any of it cannot be looked at."""
-        total = Measure()
+        total = Measure(inodes=inodes)
         with self.parent(path) as (parent, name):
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             total.add(status)
             if modes.S_ISDIR(status.st_mode):
+                inner = Measure(inodes=inodes)
                 fd = os.open(name, _DIR, dir_fd=parent)
                 try:
-                    _measure(fd, total)
+                    _measure(fd, inner, path)
                 finally:
                     os.close(fd)
+                inner.inner_ctime_ns = inner.ctime_ns
+                total.merge(inner)
         return total
 
     def open(self, path: str) -> BinaryIO:
@@ -213,17 +239,17 @@ class LocalRoot:
         with self.parent(path) as (parent, name):
             os.mkdir(name, mode, dir_fd=parent)
 
-    def rename(self, source: str, target: str) -> None:
-        """Renames within the root, replacing what is there as rename(2) does."""
-        with self.parent(source) as (src, old), self.parent(target) as (dst, new):
+    def rename(self, source: str, target: str, *, into: LocalRoot | None = None) -> None:
+        """Renames within the root, or into another one, replacing what is there as rename(2) does."""
+        with self.parent(source) as (src, old), (into or self).parent(target) as (dst, new):
             os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
 
-    def rename_new(self, source: str, target: str) -> None:
+    def rename_new(self, source: str, target: str, *, into: LocalRoot | None = None) -> None:
         """Renames and never replaces: RENAME_NOREPLACE, else link and unlink, else refuse.
 
         Raises FileExistsError when the target is there, OSError(ENOTSUP) where no way is safe.
         """
-        with self.parent(source) as (src, old), self.parent(target) as (dst, new):
+        with self.parent(source) as (src, old), (into or self).parent(target) as (dst, new):
             try:
                 renameat2(src, old, dst, new, _RENAME_NOREPLACE)
                 return
@@ -286,13 +312,14 @@ class LocalRoot:
                 raise
             sync_directory(parent)
 
-    def append(self, path: str, data: bytes) -> None:
+    def append(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Appends to a file that is there, and syncs it."""
         with self.parent(path) as (parent, name):
             fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
                 _write_all(fd, data)
-                os.fdatasync(fd)
+                if sync:
+                    os.fdatasync(fd)
             finally:
                 os.close(fd)
 
@@ -375,17 +402,19 @@ def _walk(fd: int, prefix: str) -> Iterator[tuple[Entry, FileStat]]:
             os.close(below)
 
 
-def _measure(fd: int, total: Measure) -> None:
+def _measure(fd: int, total: Measure, top: str | None) -> None:
     deeper: list[str] = []
     with os.scandir(fd) as entries:
         for entry in entries:
             total.add(entry.stat(follow_symlinks=False))
             if entry.is_dir(follow_symlinks=False):
                 deeper.append(entry.name)
+            elif top is not None and entry.is_symlink():
+                total.top_links.append(f"{top}/{entry.name}")
     for name in deeper:
         below = os.open(name, _DIR, dir_fd=fd)
         try:
-            _measure(below, total)
+            _measure(below, total, None)
         finally:
             os.close(below)
 

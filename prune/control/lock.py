@@ -1,0 +1,153 @@
+"""One deleter at a time: a BSD lock, and where that may be local to a host a lease beside it.
+
+The lock is the kernel's, so a dead process leaves none behind whatever stands in the file. On network and FUSE file
+systems such a lock may not reach other hosts: there the file also names its holder until an hour by the volume's
+own clock, and the holder looks at it again before each step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prune.model import SECOND
+from prune.stores.local import LocalRoot
+
+LEASE_NS = 120 * SECOND
+SHARED = frozenset({
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "ceph", "glusterfs", "beegfs", "afs", "9p", "virtiofs",
+    "fuse", "fuseblk", "wekafs", "pvfs2", "orangefs", "ocfs2", "gfs2",
+})  # fmt: skip
+
+
+class Held(Exception):
+    """Another process holds the lock; says who, as far as the file tells."""
+
+
+@dataclass
+class Lock:
+    """A held lock on one control folder. Use as a context manager, or call ``release``."""
+
+    folder: LocalRoot
+    fd: int
+    shared: bool
+    token: str = field(default_factory=lambda: os.urandom(8).hex())
+    until_ns: int = 0
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        if self.fd >= 0:
+            if self.shared:
+                # Else other hosts would wait for the lease to run out. Failing that, they do.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self.fd, 0)
+            os.close(self.fd)
+            self.fd = -1
+
+    def now_ns(self) -> int:
+        """The volume's own clock: the mtime it gives to the file we touch."""
+        os.utime(self.fd)
+        return os.fstat(self.fd).st_mtime_ns
+
+    def still_held(self) -> bool:
+        """Whether the file that is locked is still the one at the lock's name, and the lease still ours."""
+        try:
+            there = self.folder.stat("lock")
+        except OSError:
+            return False
+        mine = os.fstat(self.fd)
+        if (there.dev, there.ino) != (mine.st_dev, mine.st_ino):
+            return False
+        return self._renew() if self.shared else True
+
+    def _renew(self) -> bool:
+        holder = read_holder(self.fd)
+        if holder is None or holder.get("token") != self.token:
+            return False
+        now = self.now_ns()
+        if now > self.until_ns:
+            return False  # paused past our own lease: another host may have taken it in good faith
+        if self.until_ns - now < LEASE_NS // 2:
+            self._write(now)
+        return True
+
+    def _write(self, now_ns: int) -> None:
+        self.until_ns = now_ns + LEASE_NS
+        data = json.dumps({"host": socket.gethostname(), "boot": boot_id(), "pid": os.getpid(), "token": self.token,
+                           "until_ns": self.until_ns}).encode()  # fmt: skip
+        os.pwrite(self.fd, data.ljust(256), 0)
+        os.ftruncate(self.fd, max(len(data), 256))
+        os.fsync(self.fd)
+
+
+def acquire(folder: LocalRoot, *, file_system: str | None) -> Lock:
+    """Takes the lock of an existing control folder.
+
+    Raises Held when another has it, OSError when the file cannot be made or locked.
+    """
+    with folder.parent("lock") as (parent, name):
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=parent)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = read_holder(fd)
+        os.close(fd)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise Held(f"{folder.root}/lock is held{_said(holder)}") from error
+        raise
+    lock = Lock(folder, fd, shared=_is_shared(file_system))
+    if lock.shared:
+        try:
+            _take_lease(lock)
+        except BaseException:
+            os.close(fd)
+            lock.fd = -1
+            raise
+    return lock
+
+
+def _take_lease(lock: Lock) -> None:
+    holder = read_holder(lock.fd)
+    now = lock.now_ns()
+    until = holder.get("until_ns", 0) if holder else 0
+    if holder is not None and isinstance(until, int) and until > now and holder.get("boot") != boot_id():
+        raise Held(f"{lock.folder.root}/lock is leased{_said(holder)}")
+    lock._write(now)
+
+
+def read_holder(fd: int) -> dict[str, object] | None:
+    """Who the lock file names, None where it names nobody readable."""
+    try:
+        data = json.loads(os.pread(fd, 4096, 0).strip(b"\0 ") or b"null")
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def boot_id() -> str:
+    """What changes with every boot of this host."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _is_shared(file_system: str | None) -> bool:
+    if file_system is None:
+        return True  # unknown is never "local"
+    return file_system in SHARED or file_system.startswith("fuse.")
+
+
+def _said(holder: dict[str, object] | None) -> str:
+    return f" by process {holder.get('pid')} on {holder.get('host')}" if holder else " by another process"

@@ -1,0 +1,331 @@
+"""One run's pass: quiet where there is nothing to do, else locks, recovery, a fresh look, the content check, sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from prune import planner
+from prune.control.volume import Held, Peer, Volume, new_id
+from prune.deletion.locks import Locks, make_controls, take
+from prune.deletion.newest import check_newest
+from prune.deletion.orphans import sweep_orphans
+from prune.deletion.recovery import Recovered, recover
+from prune.deletion.sweep import BATCH, Sweep, Tally, Terms
+from prune.engine import Conduct
+from prune.inventory import gather, open_site
+from prune.inventory.site import Site, read_space
+from prune.journal import Event, Journal
+from prune.model import (
+    Attention,
+    Block,
+    Decision,
+    DeletedCopy,
+    FailedCopy,
+    GuardedStep,
+    Inventory,
+    RunOutcome,
+    RunPlan,
+    StepPlan,
+)
+from prune.settings.schema import RunSettings
+
+
+def apply_run(
+    run: RunSettings, *, plan_id: str, reviewed: RunPlan | None, conduct: Conduct, journal: Journal
+) -> RunOutcome:
+    """Deletes what a fresh plan deletes, cut down to ``reviewed`` where there is one. Never raises for a replica."""
+    with open_site(run) as site, Locks() as locks:
+        free_before = _free(site)
+        first = _plan(site, conduct.clock(), conduct, journal, measure=False)
+        if first.blocked is not None and not _settles_by_itself(first):
+            return _blocked(run, first, journal, plan_id, conduct)
+        if _quiet(site, first):
+            return _told(RunOutcome(run.name, guarded=_guarded(first), free_before=free_before, free_after=free_before,
+                                    attention=first.attention), journal, plan_id, conduct)  # fmt: skip
+        block = _block_of(make_controls(site)) or take(site, locks, wait_ns=conduct.wait_ns)
+        if block is not None:
+            return _blocked(run, replace(first, blocks=(block,)), journal, plan_id, conduct)
+        outcome = _under_locks(site, locks, plan_id, reviewed, conduct, journal)
+        for replica in site.replicas:
+            if replica.root is not None:
+                read_space(replica)
+        outcome = replace(outcome, free_before=free_before, free_after=_free(site))
+        return _told(outcome, journal, plan_id, conduct)
+
+
+def _plan(site: Site, now_ns: int, conduct: Conduct, journal: Journal, *, measure: bool = True) -> RunPlan:
+    inventory = gather(
+        site, now_ns=now_ns, evidence=journal.evidence, keep_last=conduct.keep_last, measure=measure,
+        progress=conduct.progress,
+    )  # fmt: skip
+    return _planned(site, inventory, now_ns, conduct)
+
+
+def _planned(site: Site, inventory: Inventory, now_ns: int, conduct: Conduct) -> RunPlan:
+    return planner.plan(
+        inventory, site.run, now_ns, keep_last=conduct.keep_last, allow_many=conduct.allow_many,
+        allow_rewound=conduct.allow_rewound,
+    )  # fmt: skip
+
+
+def _settles_by_itself(plan: RunPlan) -> bool:
+    """Blocks that recovery under the locks may lift: what a dead pass withdrew makes a replica look emptied."""
+    return {block.block for block in plan.blocks} <= {"replica-vanished"} and any(r.trash_bytes for r in plan.replicas)
+
+
+def _quiet(site: Site, plan: RunPlan) -> bool:
+    """Nothing to delete, to settle or to remember."""
+    orphans = any(orphan.decision is Decision.DELETE for orphan in plan.orphans)
+    trashed = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
+    return not (plan.victims or orphans or trashed or _volumes_to_write(site) or _memory_differs(site, plan))
+
+
+def _under_locks(
+    site: Site, locks: Locks, plan_id: str, reviewed: RunPlan | None, conduct: Conduct, journal: Journal
+) -> RunOutcome:
+    run = site.run
+    local = conduct.clock()
+    now, skew = locks.now_ns(local), locks.skew_seconds(local)
+    recovered = recover(site, now_ns=now)
+    for replica in site.replicas:
+        if replica.root is not None:
+            read_space(replica)
+    inventory = gather(
+        site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, progress=conduct.progress
+    )
+    inventory = replace(inventory, clock="volume", skew_seconds=skew)
+    plan = _planned(site, inventory, now, conduct)
+    attention = _write_memories(site, plan) if plan.blocked is None else []
+    if plan.victims:
+        inventory, plan = check_newest(site, inventory, plan, lambda i: _planned(site, i, now, conduct), journal, now,
+                                       conduct.progress)  # fmt: skip
+    chosen, dropped = _cut_down(plan, reviewed)
+    if plan.blocked is not None:
+        return _with_recovery(_outcome(run, plan, Tally(blocked=plan.blocked), dropped, attention), recovered)
+    terms = Terms(
+        plan_id,
+        grace_ns=run.grace if conduct.grace_ns is None else conduct.grace_ns,
+        batch=conduct.batch or BATCH,
+        keep_last=conduct.keep_last,
+        allow_many=conduct.allow_many,
+        allow_rewound=conduct.allow_rewound,
+    )
+    sweep = Sweep(
+        site, locks, inventory, chosen, terms, conduct.clock, journal.evidence, conduct.stop,
+        told=_counter(conduct, chosen), keep_going=conduct.keep_going,
+    )  # fmt: skip
+    tally = sweep.run()
+    if tally.blocked is None and not conduct.stop and conduct.keep_going():
+        sweep_orphans(site, plan, tally, plan_id=plan_id, now_ns=locks.now_ns(conduct.clock()))
+    _take_off_the_listing(site, tally)
+    attention += _write_volumes(site)
+    _journal_deletions(journal, run, plan, tally, recovered, plan_id, conduct.clock())
+    return _with_recovery(_outcome(run, plan, tally, dropped, attention), recovered)
+
+
+def _take_off_the_listing(site: Site, tally: Tally) -> None:
+    gone = [(copy.step, copy.replica) for copy in tally.deleted] + tally.gone
+    for step, name in gone:
+        listing = site.by_name(name).listing
+        if listing is not None:
+            listing.steps.pop(step, None)
+
+
+def _counter(conduct: Conduct, plan: RunPlan) -> Callable[[DeletedCopy], None]:
+    total = sum(len(step.copies) for step in plan.victims)
+    done = 0
+
+    def told(_copy: DeletedCopy) -> None:
+        nonlocal done
+        done += 1
+        conduct.progress("deleting", done, total)
+
+    return told
+
+
+def _cut_down(plan: RunPlan, reviewed: RunPlan | None) -> tuple[RunPlan, list[GuardedStep]]:
+    """The fresh plan with no victim that the reviewed plan did not delete, just as it was then."""
+    if reviewed is None:
+        return plan, []
+    known = {step.step: step for step in reviewed.victims}
+    dropped: list[GuardedStep] = []
+    steps: list[StepPlan] = []
+    for step in plan.steps:
+        if step.decision is not Decision.DELETE:
+            steps.append(step)
+            if step.step in known and step.decision is Decision.KEEP:
+                dropped.append(GuardedStep(step.step, None, "changed", f"is kept now: {', '.join(step.reasons)}"))
+            continue
+        why = _differs(known.get(step.step), step)
+        if why is None:
+            steps.append(step)
+        elif step.step in known:
+            dropped.append(GuardedStep(step.step, None, "changed", why))
+    return replace(plan, steps=tuple(steps)), dropped
+
+
+def _differs(reviewed: StepPlan | None, fresh: StepPlan) -> str | None:
+    if reviewed is None:
+        return "is not in the reviewed plan"
+    then = {copy.replica: copy for copy in reviewed.copies}
+    for copy in fresh.copies:
+        before = then.get(copy.replica)
+        if before is None:
+            return f"the reviewed plan did not know the copy on {copy.replica}"
+        if (before.identity, before.paths) != (copy.identity, copy.paths):
+            return f"the copy on {copy.replica} is not the one that was reviewed"
+    return None
+
+
+def _outcome(
+    run: RunSettings, plan: RunPlan, tally: Tally, dropped: Sequence[GuardedStep], attention: Sequence[Attention]
+) -> RunOutcome:
+    return RunOutcome(
+        run=run.name,
+        blocked=tally.blocked,
+        deleted=tuple(tally.deleted),
+        guarded=(*_guarded(plan), *dropped, *tally.guarded),
+        gone=tuple(tally.gone),
+        failed=tuple(tally.failed),
+        orphans_deleted=tuple(tally.orphans),
+        attention=(*plan.attention, *attention),
+    )
+
+
+def _with_recovery(outcome: RunOutcome, recovered: Recovered) -> RunOutcome:
+    if not recovered:
+        return outcome
+    failed = tuple(FailedCopy(step, replica, error) for step, replica, error in recovered.failed)
+    settled = len(recovered.back) + len(recovered.purged)
+    notes: tuple[Attention, ...] = ()
+    if recovered.back:
+        notes = (
+            Attention("recovered", None, f"an earlier pass was cut short: {len(recovered.back)} copies put back, "
+                      f"{settled - len(recovered.back)} finished", "nothing to do"),
+        )  # fmt: skip
+    return replace(outcome, failed=(*failed, *outcome.failed), attention=(*outcome.attention, *notes))
+
+
+def _guarded(plan: RunPlan) -> tuple[GuardedStep, ...]:
+    return tuple(
+        GuardedStep(step.step, hold.replica, hold.guard, hold.detail)
+        for step in plan.steps
+        if step.decision is Decision.GUARDED
+        for hold in step.guards
+    )
+
+
+def _blocked(run: RunSettings, plan: RunPlan, journal: Journal, plan_id: str, conduct: Conduct) -> RunOutcome:
+    free = {r.name: r.free_bytes for r in plan.replicas if r.free_bytes is not None}
+    outcome = RunOutcome(run.name, plan.blocked, guarded=_guarded(plan), free_before=free, free_after=free,
+                         attention=plan.attention)  # fmt: skip
+    return _told(outcome, journal, plan_id, conduct)
+
+
+def _told(outcome: RunOutcome, journal: Journal, plan_id: str, conduct: Conduct) -> RunOutcome:
+    """The pass as one entry of history. A state that cannot be written stops nothing, and is said."""
+    data = {
+        "ok": outcome.blocked is None and not outcome.failed,
+        "blocked": outcome.blocked.block if outcome.blocked else None,
+        "deleted": len(outcome.deleted),
+        "bytes": sum(copy.bytes for copy in outcome.deleted),
+        "guarded": len({held.step for held in outcome.guarded}),
+        "failed": len(outcome.failed),
+    }
+    journal.add([Event(conduct.clock(), outcome.run, "pass", plan=plan_id, data=data)])
+    if journal.trouble is None:
+        return outcome
+    note = Attention("state", None, f"history cannot be kept: {journal.trouble}",
+                     'make it writable, or set state = "sqlite:///…" elsewhere')  # fmt: skip
+    return replace(outcome, attention=(*outcome.attention, note))
+
+
+def _journal_deletions(
+    journal: Journal, run: RunSettings, plan: RunPlan, tally: Tally, recovered: Recovered, plan_id: str, now_ns: int
+) -> None:
+    why = f"not kept by: {planner.describe(run.keep)}; cutoff {plan.cutoff}"
+    paths = {(copy.step, copy.replica): list(copy.paths) for step in plan.steps for copy in step.copies}
+    events = [
+        Event(now_ns, run.name, "deleted", c.step, c.replica, plan_id,
+              {"bytes": c.bytes, "files": c.files, "purged": c.purged, "why": why,
+               "paths": paths.get((c.step, c.replica), [])})
+        for c in tally.deleted
+    ]  # fmt: skip
+    events += [Event(now_ns, run.name, "gone", step, replica, plan_id) for step, replica in tally.gone]
+    events += [Event(now_ns, run.name, "failed", f.step, f.replica, plan_id, {"error": f.error}) for f in tally.failed]
+    events += [Event(now_ns, run.name, "back", step, replica, plan_id) for step, replica in recovered.back]
+    events += [Event(now_ns, run.name, "purged", step, replica, plan_id) for step, replica in recovered.purged]
+    journal.add(events)
+
+
+# --- what the control folders remember -------------------------------------------------------------------------
+
+
+def _volumes_to_write(site: Site) -> dict[str, Volume]:
+    """The volume records that no longer say what is there."""
+    usable = [r for r in site.replicas if r.usable]
+    ids = {r.name: r.volume.id if r.volume else None for r in usable}
+    held = {r.name: _held(r.listing.steps if r.listing else {}) for r in usable}
+    found = {}
+    for replica in usable:
+        peers = dict(replica.volume.peers) if replica.volume else {}
+        peers |= {name: Peer(id, held[name]) for name, id in ids.items() if name != replica.name and id is not None}
+        wanted = Volume(ids[replica.name] or "", replica.settings.role, held[replica.name], peers)
+        if wanted != replica.volume or None in ids.values():
+            found[replica.name] = wanted
+    return found
+
+
+def _held(steps: Mapping[int, object]) -> Held:
+    return Held(len(steps), max(steps, default=None))
+
+
+def _write_volumes(site: Site) -> list[Attention]:
+    """Tells every volume who it is, what it holds, and the same of its peers."""
+    for replica in site.replicas:
+        if replica.usable and replica.control is not None and replica.volume is None:
+            replica.volume = Volume(new_id(), replica.settings.role)
+    notes = []
+    for name, volume in _volumes_to_write(site).items():
+        replica = site.by_name(name)
+        if replica.control is None:
+            continue
+        try:
+            replica.control.write_volume(volume)
+            replica.volume = volume
+        except OSError as error:
+            notes.append(
+                Attention("state", name, f"{replica.control.path}/volume.json: {error.strerror}",
+                          "a volume that comes back empty may not be recognised until this can be written")
+            )  # fmt: skip
+    return notes
+
+
+def _memory_differs(site: Site, plan: RunPlan) -> bool:
+    control = site.primary.control
+    try:
+        since = control.remembered("rewound").get("since_ns") if control is not None else None
+    except (OSError, ValueError):
+        return True
+    return since != plan.rewound_since_ns
+
+
+def _write_memories(site: Site, plan: RunPlan) -> list[Attention]:
+    notes = _write_volumes(site)
+    control = site.primary.control
+    if control is None or not _memory_differs(site, plan):
+        return notes
+    try:
+        control.remember("rewound", {} if plan.rewound_since_ns is None else {"since_ns": plan.rewound_since_ns})
+    except (OSError, ValueError) as error:
+        notes.append(Attention("state", site.primary.name, f"{control.path}: {error}", "free some room there"))
+    return notes
+
+
+def _free(site: Site) -> dict[str, int]:
+    return {r.name: r.space.free_bytes for r in site.replicas if r.space is not None}
+
+
+def _block_of(blocks: Sequence[Block]) -> Block | None:
+    return blocks[0] if blocks else None

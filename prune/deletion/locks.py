@@ -1,0 +1,92 @@
+"""The locks of all local replicas of a run, taken in order of real path so that two passes never wait crosswise."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from prune.control import Control
+from prune.control.lock import Held, Lock, acquire
+from prune.inventory.site import OpenReplica, Site
+from prune.model import SECOND, Block
+
+_RETRY_SECONDS = 0.1
+
+
+@dataclass
+class Locks:
+    """Held locks by replica name."""
+
+    held: dict[str, Lock] = field(default_factory=dict)
+
+    def __enter__(self) -> Locks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lock in self.held.values():
+            lock.release()
+        self.held.clear()
+
+    def lost(self) -> str | None:
+        """The name of a replica whose lock is no longer ours."""
+        return next((name for name, lock in self.held.items() if not lock.still_held()), None)
+
+    def now_ns(self, local_ns: int) -> int:
+        """The earliest of all clocks: ours and each volume's own, so that every age is the smaller one."""
+        return min([local_ns, *(lock.now_ns() for lock in self.held.values())])
+
+    def skew_seconds(self, local_ns: int) -> float | None:
+        """How far the furthest volume's clock is from ours; positive: it is ahead."""
+        skews = [lock.now_ns() - local_ns for lock in self.held.values()]
+        return max(skews, key=abs) / SECOND if skews else None
+
+
+def make_controls(site: Site) -> list[Block]:
+    """Makes and furnishes each usable replica's control folder where it is missing. Blocks for those that cannot."""
+    blocks = []
+    for replica in _lockable(site):
+        assert replica.place is not None
+        try:
+            if replica.control is None:
+                replica.control = Control.make(replica.place.path)
+            else:
+                replica.control.furnish()
+        except OSError as error:
+            detail = f"{replica.place.path} cannot be made: {error.strerror}; {_mend(error)}"
+            blocks.append(Block("control-unusable", replica.name, detail))
+    return blocks
+
+
+def take(site: Site, locks: Locks, *, wait_ns: int, clock: Callable[[], int] = time.monotonic_ns) -> Block | None:
+    """Takes every lock or none. Waits up to ``wait_ns`` for others to finish."""
+    until = clock() + wait_ns
+    for replica in sorted(_lockable(site), key=lambda r: r.root.real if r.root else ""):
+        if replica.control is None:
+            continue
+        while True:
+            try:
+                locks.held[replica.name] = acquire(
+                    replica.control.folder, file_system=replica.mount.file_system if replica.mount else None
+                )
+                break
+            except Held as held:
+                if clock() >= until:
+                    return Block("locked", replica.name, f"{held}; wait for it with --wait")
+                time.sleep(_RETRY_SECONDS)
+            except OSError as error:
+                return Block("control-unusable", replica.name, f"{replica.control.path}/lock: {error.strerror}")
+    return None
+
+
+def _lockable(site: Site) -> Iterable[OpenReplica]:
+    return [r for r in site.replicas if r.usable and r.place is not None and r.place.trouble is None]
+
+
+def _mend(error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "give this user write permission there"
+    if error.errno == errno.ENOSPC:
+        return "the disk is full to the last block or inode: free one by hand, then run this again"
+    return 'set control = "…" to a place on the same file system where it can be made'

@@ -1,0 +1,123 @@
+"""What a dead pass left: put back, or finished.
+
+A withdrawal whose record says no more than ``intent`` is put back; one that was ``withdrawn`` anywhere is looked at,
+as the pass would have done, and finished; one that was being purged is purged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from prune.control import record
+from prune.control.record import Withdrawal
+from prune.control.tombstones import Tombstone
+from prune.deletion import trash
+from prune.inventory.site import OpenReplica, Site
+
+Where = tuple[OpenReplica, Withdrawal]
+
+
+@dataclass
+class Recovered:
+    """What was put back, what was finished, and what could not be."""
+
+    back: list[tuple[int, str]] = field(default_factory=list)
+    purged: list[tuple[int, str]] = field(default_factory=list)
+    failed: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.back or self.purged or self.failed)
+
+
+def recover(site: Site, *, now_ns: int) -> Recovered:
+    """Settles every open withdrawal of the run whose time has come. The locks are held."""
+    result = Recovered()
+    for together in _by_id(site).values():
+        states = {withdrawal.state for _, withdrawal in together}
+        if states == {"intent"}:
+            _each(together, result, _back)
+        elif "purging" in states:
+            _each(together, result, _finish)
+        elif all(_due(withdrawal, now_ns) for _, withdrawal in together):
+            misfits = [
+                trash.misfit(replica, withdrawal)[0] for replica, withdrawal in together if _unlooked(withdrawal)
+            ]
+            _each(together, result, _back if any(misfits) else _finish)
+    for replica in site.replicas:
+        _tidy(replica, result)
+    return result
+
+
+def _by_id(site: Site) -> dict[str, list[Where]]:
+    found: dict[str, list[Where]] = {}
+    for replica in site.replicas:
+        if replica.usable and replica.control is not None:
+            for withdrawal in replica.control.trashed():
+                found.setdefault(withdrawal.id, []).append((replica, withdrawal))
+    return found
+
+
+def _due(withdrawal: Withdrawal, now_ns: int) -> bool:
+    return withdrawal.until_ns is None or withdrawal.until_ns <= now_ns
+
+
+def _unlooked(withdrawal: Withdrawal) -> bool:
+    """Killed between withdrawing and looking; what waits in the trash for its time was looked at when it went in."""
+    return withdrawal.until_ns is None
+
+
+def _each(together: list[Where], result: Recovered, settle: Callable[[Where, Recovered], None]) -> None:
+    for where in together:
+        settle(where, result)
+
+
+def _back(where: Where, result: Recovered) -> None:
+    replica, withdrawal = where
+    assert replica.control is not None
+    trouble = trash.put_back(replica, withdrawal)
+    if trouble is not None:
+        result.failed.append((withdrawal.step, replica.name, trouble))
+        return
+    try:
+        replica.control.append_record(record.back_line(withdrawal.id))
+        replica.control.lift(stones_of(replica, withdrawal))
+    except OSError as error:
+        result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
+        return
+    result.back.append((withdrawal.step, replica.name))
+
+
+def _finish(where: Where, result: Recovered) -> None:
+    replica, withdrawal = where
+    assert replica.control is not None
+    try:
+        replica.control.append_record(record.purging_line(withdrawal.id))
+        purged = trash.purge(replica, withdrawal)
+        if purged.error is not None:
+            result.failed.append((withdrawal.step, replica.name, purged.error))
+            return
+        replica.control.append_record(record.purged_line(withdrawal.id), sync=False)
+    except OSError as error:
+        result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
+        return
+    result.purged.append((withdrawal.step, replica.name))
+
+
+def stones_of(replica: OpenReplica, withdrawal: Withdrawal) -> list[Tombstone]:
+    """The tombstones that a withdrawal set."""
+    assert replica.control is not None
+    names = {path for path, _ in withdrawal.moves}
+    return [s for s in replica.control.tombstones() if s.name in names and s.step == withdrawal.step]
+
+
+def _tidy(replica: OpenReplica, result: Recovered) -> None:
+    """Empties a record on which nothing is open any more."""
+    if not replica.usable or replica.control is None:
+        return
+    try:
+        found = replica.control.withdrawals()
+        if found and not record.open_ones(found):
+            replica.control.clear_record()
+    except OSError as error:
+        result.failed.append((-1, replica.name, f"{replica.control.path}/record: {error.strerror}"))

@@ -1,0 +1,308 @@
+"""The pass over a plan's victims: look again, withdraw, look at what was withdrawn, purge; oldest first.
+
+The locks are held and what a dead pass left is settled before this begins.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from prune import guards, planner
+from prune.control import record
+from prune.deletion import trash
+from prune.deletion.locks import Locks
+from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
+from prune.inventory import gather
+from prune.inventory.judging import Evidence
+from prune.inventory.site import Site
+from prune.model import (
+    SECOND,
+    Block,
+    Copy,
+    Decision,
+    DeletedCopy,
+    FailedCopy,
+    GuardedStep,
+    Inventory,
+    RunPlan,
+    StepPlan,
+)
+from prune.stop import Stop
+from prune.stores.open_files import look
+from prune.stores.pace import measure_copy
+
+BATCH = 16
+SMALL = 64  # copies of no more files are measured again before they are withdrawn, larger ones only afterwards
+LOOK_EVERY_NS = SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a sweep may do, beyond its plan."""
+
+    plan_id: str
+    grace_ns: int = 0
+    batch: int = BATCH
+    keep_last: int | None = None
+    allow_many: bool = False
+    allow_rewound: bool = False
+
+
+@dataclass
+class Tally:
+    """What a sweep did so far."""
+
+    deleted: list[DeletedCopy] = field(default_factory=list)
+    guarded: list[GuardedStep] = field(default_factory=list)
+    gone: list[tuple[int, str]] = field(default_factory=list)
+    failed: list[FailedCopy] = field(default_factory=list)
+    orphans: list[tuple[str, str, int]] = field(default_factory=list)
+    blocked: Block | None = None
+
+    def hold(self, step: int, replica: str | None, guard: str, detail: str) -> None:
+        self.guarded.append(GuardedStep(step, replica, guard, detail))
+
+
+@dataclass
+class Sweep:
+    site: Site
+    locks: Locks
+    inventory: Inventory
+    plan: RunPlan
+    terms: Terms
+    clock: Callable[[], int]  # local nanoseconds since the epoch
+    evidence: Evidence
+    stop: Stop
+    told: Callable[[DeletedCopy], None] = lambda _copy: None
+    keep_going: Callable[[], bool] = lambda: True  # asked before each batch; pressure stops where there is room
+    tally: Tally = field(default_factory=Tally)
+    _purges: list[tuple[Going, Future[trash.Purged]]] = field(default_factory=list)
+    _signals: object = None
+    _looked_ns: int = 0
+    _look_cost_ns: int = 0
+
+    def run(self) -> Tally:
+        """Deletes the plan's victims. Everything that went otherwise stands in the tally."""
+        victims = list(self.plan.victims)
+        self._signals = self._read_signals()
+        self._looked_ns = time.monotonic_ns()
+        with ThreadPoolExecutor(_purgers(self.site)) as pool:
+            while victims and not self.stop and self.tally.blocked is None and self.keep_going():
+                chosen, victims = victims[: self.terms.batch], victims[self.terms.batch :]
+                self._batch(pool, chosen)
+            self._collect(wait=True)
+        return self.tally
+
+    def _batch(self, pool: ThreadPoolExecutor, chosen: Sequence[StepPlan]) -> None:
+        chosen = [step for step in self._look_again(chosen) if self._stands(step)]
+        if not chosen or self.tally.blocked is not None:
+            return
+        now = self.locks.now_ns(self.clock())
+        until = now + self.terms.grace_ns if self.terms.grace_ns else None
+        batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
+        withdraw(batch)
+        look_at_withdrawn(batch, self._vetoes(batch))
+        self._settle(pool, batch)
+        self._signals = self._read_signals()
+
+    # --- 1. look again ---------------------------------------------------------------------------------------
+
+    def _look_again(self, chosen: Sequence[StepPlan]) -> list[StepPlan]:
+        """The steps that a fresh look still deletes. Blocks end the sweep."""
+        lost = self.locks.lost()
+        if lost is not None:
+            self.tally.blocked = Block("locked", lost, "the lock was lost to another process; nothing more is deleted")
+            return []
+        since = time.monotonic_ns() - self._looked_ns
+        if self._read_signals() == self._signals and since < max(LOOK_EVERY_NS, 20 * self._look_cost_ns):
+            return list(chosen)
+        started = time.monotonic_ns()
+        now = self.locks.now_ns(self.clock())
+        self.inventory = gather(
+            self.site, now_ns=now, evidence=self.evidence, keep_last=self.terms.keep_last, before=self.inventory
+        )
+        fresh = planner.plan(
+            self.inventory, self.site.run, now, keep_last=self.terms.keep_last,
+            allow_many=self.terms.allow_many or bool(self.tally.deleted), allow_rewound=self.terms.allow_rewound,
+        )  # fmt: skip
+        self._signals = self._read_signals()
+        self._looked_ns = time.monotonic_ns()
+        self._look_cost_ns = self._looked_ns - started
+        if fresh.blocked is not None:
+            self.tally.blocked = fresh.blocked
+            return []
+        return self._still_victims(chosen, {step.step: step for step in fresh.steps})
+
+    def _still_victims(self, chosen: Sequence[StepPlan], fresh: dict[int, StepPlan]) -> list[StepPlan]:
+        still = []
+        for step in chosen:
+            now = fresh.get(step.step)
+            if now is None:
+                self._gone(step.copies)
+            elif now.decision is Decision.DELETE:
+                still.append(self._unchanged_copies(step, now))
+            elif now.guards:
+                for hold in now.guards:
+                    self.tally.hold(step.step, hold.replica, hold.guard, hold.detail)
+            else:
+                self.tally.hold(step.step, None, "changed", f"is kept now: {', '.join(now.reasons)}")
+        return [step for step in still if step.copies]
+
+    def _unchanged_copies(self, planned: StepPlan, found: StepPlan) -> StepPlan:
+        """The planned step with copies as they are now; any change holds them all."""
+        there = {copy.replica: copy for copy in found.copies}
+        missing = [copy for copy in planned.copies if copy.replica not in there]
+        self._gone(missing)
+        for copy in planned.copies:
+            now = there.get(copy.replica)
+            why = guards.changed(copy, now) if now is not None else None
+            if why is not None:
+                self.tally.hold(planned.step, copy.replica, "changed", why)
+                return replace(planned, copies=())
+        return replace(planned, copies=tuple(there[c.replica] for c in planned.copies if c.replica in there))
+
+    def _gone(self, copies: Sequence[Copy]) -> None:
+        self.tally.gone += [(copy.step, copy.replica) for copy in copies]
+
+    def _stands(self, step: StepPlan) -> bool:
+        """A last look at the copies themselves: as planned, or held by what changed."""
+        for copy in step.copies:
+            why = self._moved_on(copy)
+            if why is not None:
+                self.tally.hold(step.step, copy.replica, "changed", why)
+                return False
+        return True
+
+    def _moved_on(self, copy: Copy) -> str | None:
+        root = self.site.by_name(copy.replica).root
+        assert root is not None
+        try:
+            if copy.files is not None and copy.files <= SMALL:
+                found, top = measure_copy(root, copy.paths)
+                return guards.changed(copy, replace(copy, identity=found.identity(top)))
+            top = root.stat(copy.paths[0])
+        except FileNotFoundError:
+            return None  # counted as gone, or as changed, by the look at what was withdrawn
+        except OSError as error:
+            return f"{copy.paths[0]}: {error.strerror}"
+        listed = copy.listed
+        if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
+            return f"{copy.paths[0]} is another one than was planned"
+        return None
+
+    def _vetoes(self, batch: Batch) -> dict[int, str]:
+        """Steps that somebody opened or pinned while they were withdrawn."""
+        reals = [os.path.join(g.replica.control.folder.real, "trash") for g in batch.going if g.replica.control]
+        open_files = look(dict.fromkeys(reals))
+        found: dict[int, str] = {}
+        for going in batch.going:
+            assert going.replica.control is not None
+            for _, name in going.withdrawal.moves:
+                who = open_files.holder(os.path.join(going.replica.control.folder.real, "trash", name))
+                if who is not None:
+                    found[going.copy.step] = f"{who} holds it open"
+            try:
+                now = self.clock()
+                pins = going.replica.control.pins(going.replica.name)
+                leases = going.replica.control.leases(going.replica.name)
+            except (OSError, ValueError) as error:
+                found[going.copy.step] = f"pins cannot be read: {error}"
+                continue
+            if any(p.step == going.copy.step and (p.until_ns is None or p.until_ns > now) for p in pins):
+                found[going.copy.step] = "was pinned meanwhile"
+            if any(held.step == going.copy.step and held.until_ns > now for held in leases):
+                found[going.copy.step] = "was leased meanwhile"
+        return found
+
+    def _read_signals(self) -> object:
+        """Cheap signs that something happened: directories and pointers that change when others act."""
+        found: list[object] = []
+        for replica in self.site.replicas:
+            if not replica.usable or replica.root is None or replica.control is None:
+                continue
+            found.append(replica.root.still_there())
+            paths = [(replica.root, self.site.base)]
+            paths += [(replica.root, p.path) for p in self.inventory.pointers if p.replica == replica.name]
+            paths += [(replica.control.folder, name) for name in ("pins", "leases", "volume.json")]
+            for root, path in paths:
+                try:
+                    status = root.stat(path)
+                    found.append((status.ino, status.mtime_ns, status.size))
+                except OSError as error:
+                    found.append(error.errno)
+        return found
+
+    # --- 5. purge --------------------------------------------------------------------------------------------
+
+    def _settle(self, pool: ThreadPoolExecutor, batch: Batch) -> None:
+        for step, why in batch.put_back.items():
+            self.tally.hold(step, None, "changed", why)
+        out: list[Going] = []
+        for going in batch.going:
+            copy = going.copy
+            if going.error is not None:
+                self.tally.failed.append(FailedCopy(copy.step, copy.replica, going.error))
+            elif going.out:
+                out.append(going)
+            elif going.files:
+                self._deleted(going, purged=True)  # unlinked at once
+            elif copy.step not in batch.put_back:
+                self.tally.gone.append((copy.step, copy.replica))
+        if self.terms.grace_ns:
+            for going in out:
+                self._deleted(going, purged=False)
+            return
+        self._purge(pool, out)
+
+    def _purge(self, pool: ThreadPoolExecutor, out: Sequence[Going]) -> None:
+        for replica in {id(g.replica): g.replica for g in out}.values():
+            mine = [g for g in out if g.replica is replica]
+            assert replica.control is not None
+            try:
+                replica.control.append_record(*(record.purging_line(g.withdrawal.id) for g in mine))
+            except OSError as error:
+                for going in mine:
+                    detail = f"waits in the trash, {replica.control.path}: {error.strerror}"
+                    self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, detail))
+                continue
+            self._purges += [(g, pool.submit(trash.purge, g.replica, g.withdrawal)) for g in mine]
+        self._collect(wait=self.terms.batch == 1)
+
+    def _collect(self, *, wait: bool) -> None:
+        """Takes note of finished purges; with ``wait`` of all of them."""
+        rest = []
+        for going, future in self._purges:
+            if not wait and not future.done():
+                rest.append((going, future))
+                continue
+            purged = future.result()
+            if purged.error is not None:
+                self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, purged.error))
+                continue
+            assert going.replica.control is not None
+            try:
+                going.replica.control.append_record(record.purged_line(going.withdrawal.id), sync=False)
+            except OSError as error:
+                self.tally.failed.append(
+                    FailedCopy(going.copy.step, going.copy.replica, f"purged, not recorded: {error.strerror}")
+                )
+            self._deleted(going, purged=True)
+        self._purges = rest
+
+    def _deleted(self, going: Going, *, purged: bool) -> None:
+        copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
+        self.tally.deleted.append(copy)
+        self.told(copy)
+
+
+def _purgers(site: Site) -> int:
+    """Threads for purging: few where the disk is local, many where each call waits for a network."""
+    from prune.control.lock import SHARED
+
+    kinds = {r.mount.file_system if r.mount else None for r in site.replicas if r.usable}
+    remote = any(kind is None or kind in SHARED or kind.startswith("fuse.") for kind in kinds)
+    return 32 if remote else 2

@@ -1,0 +1,102 @@
+"""What lies in the trash: put back where it was, never replacing, or gone for good."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from prune.control.record import Withdrawal
+from prune.inventory.site import OpenReplica
+from prune.stores.local import LocalRoot, Measure
+from prune.stores.pace import measure_copy
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How a purge ended."""
+
+    files: int
+    error: str | None = None
+
+
+def trash_paths(withdrawal: Withdrawal) -> list[str]:
+    return [f"trash/{name}" for _, name in withdrawal.moves]
+
+
+def misfit(replica: OpenReplica, withdrawal: Withdrawal) -> tuple[str | None, Measure | None]:
+    """Why what lies in the trash is not what was planned (None: it is), and its measure where it could be taken.
+
+    The top's own ctime is left out: the rename changed it.
+    """
+    assert replica.control is not None
+    planned = withdrawal.identity
+    try:
+        found, _ = measure_copy(replica.control.folder, trash_paths(withdrawal))
+    except OSError as error:
+        return f"cannot be looked at after it was withdrawn: {error.strerror}", None
+    if (found.files, found.size) != (planned.files, planned.size):
+        return f"{planned.files} files of {planned.size} bytes became {found.files} of {found.size}", found
+    if found.mtime_ns != planned.mtime_ns:
+        return "it was written to since it was planned", found
+    if found.inner_ctime_ns > planned.ctime_ns:
+        return "something in it changed since it was planned", found
+    return None, found
+
+
+def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
+    """Puts every entry back under its final name, the last one out first. Returns what stood in the way.
+
+    Entries that are not in the trash were never withdrawn. Nothing is ever replaced.
+    """
+    assert replica.control is not None
+    assert replica.root is not None
+    trash = replica.control.folder
+    for path, name in reversed(withdrawal.moves):
+        try:
+            if trash.exists(f"trash/{name}"):
+                trash.rename_new(f"trash/{name}", path, into=replica.root)
+        except FileExistsError:
+            return f"{path} exists again; the withdrawn copy stays in {trash.root}/trash/{name}"
+        except OSError as error:
+            return f"{path}: {error.strerror}; the withdrawn copy is in {trash.root}/trash/{name}"
+    try:
+        sync_parents(replica.root, [path for path, _ in withdrawal.moves])
+        trash.fsync("trash")
+    except OSError as error:
+        return f"{replica.root.root}: {error.strerror}"
+    return None
+
+
+def purge(replica: OpenReplica, withdrawal: Withdrawal) -> Purged:
+    """Removes what was withdrawn, for good, and the manifest that spoke of it."""
+    assert replica.control is not None
+    files = 0
+    trouble: str | None = None
+    for name in trash_paths(withdrawal):
+        try:
+            files += replica.control.folder.remove(name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            trouble = trouble or f"{name}: {error.strerror}"
+    if trouble is None:
+        _forget_manifests(replica, withdrawal)
+    return Purged(files, trouble)
+
+
+def _forget_manifests(replica: OpenReplica, withdrawal: Withdrawal) -> None:
+    """A manifest goes with its checkpoint, unless a new one of that name is there or on its way."""
+    assert replica.control is not None
+    assert replica.root is not None
+    for path, _ in withdrawal.moves:
+        name = os.path.basename(path)
+        with contextlib.suppress(OSError):
+            if not replica.root.exists(path) and replica.control.manifest_text(name, upcoming=True) is None:
+                replica.control.remove_manifest(name)
+
+
+def sync_parents(root: LocalRoot, paths: list[str]) -> None:
+    """Makes the names of these paths durable."""
+    for parent in dict.fromkeys(path.rpartition("/")[0] for path in paths):
+        root.fsync(parent)

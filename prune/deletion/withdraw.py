@@ -1,0 +1,208 @@
+"""One batch of steps out of sight: recorded, renamed into the trash, looked at, and put back where that is due.
+
+A batch shares its syncs. Each step in it is still recorded before any of its names goes, and the record says
+``withdrawn`` only when the names of all of them have gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from prune.control import record
+from prune.control.record import Withdrawal
+from prune.control.tombstones import Tombstone
+from prune.deletion import trash
+from prune.inventory.site import OpenReplica, Site
+from prune.model import Copy, Kind, StepPlan
+from prune.settings.schema import DAY
+
+CONFLICT_KEPT_NS = 7 * DAY  # a withdrawn copy whose name is taken again waits this long for a person
+
+
+@dataclass
+class Going:
+    """One copy on its way out."""
+
+    replica: OpenReplica
+    copy: Copy
+    withdrawal: Withdrawal
+    out: bool = False  # all its names are in the trash
+    error: str | None = None
+    freed: int = 0
+    files: int = 0
+
+
+@dataclass
+class Batch:
+    """Copies of some steps, mirrors before the primary within each step."""
+
+    going: list[Going] = field(default_factory=list)
+    put_back: dict[int, str] = field(default_factory=dict)  # step -> why it came back
+
+    def of(self, replica: OpenReplica) -> list[Going]:
+        return [g for g in self.going if g.replica is replica]
+
+    @property
+    def replicas(self) -> list[OpenReplica]:
+        return list({id(g.replica): g.replica for g in self.going}.values())
+
+
+def batch_of(site: Site, steps: Sequence[StepPlan], *, plan_id: str, now_ns: int, until_ns: int | None) -> Batch:
+    """The copies of these steps with fresh ids and opaque names."""
+    batch = Batch()
+    for step in steps:
+        id = secrets.token_hex(8)
+        for copy in sorted(step.copies, key=lambda c: c.replica == site.primary.name):
+            moves = tuple((path, record.opaque_name()) for path in copy.paths)
+            withdrawal = Withdrawal(
+                id, plan_id, step.step, moves, copy.identity, copy.bytes or 0, now_ns, until_ns=until_ns
+            )
+            batch.going.append(Going(site.by_name(copy.replica), copy, withdrawal))
+    return batch
+
+
+def withdraw(batch: Batch) -> None:
+    """Records, renames and syncs; failures stand in ``Going.error`` and leave that copy whole under its names."""
+    for replica in batch.replicas:
+        _record_intents(replica, batch.of(replica))
+    for going in batch.going:
+        if going.error is None:
+            _rename_out(going)
+    for replica in batch.replicas:
+        _record_withdrawn(replica, batch.of(replica))
+
+
+def look_at_withdrawn(batch: Batch, vetoes: dict[int, str]) -> None:
+    """Puts back every step of which any copy is not what was planned, or on which a veto fell meanwhile."""
+    reasons = dict(vetoes)
+    for going in batch.going:
+        if not going.out:
+            continue
+        why, found = trash.misfit(going.replica, going.withdrawal)
+        if why is not None:
+            reasons.setdefault(going.copy.step, f"{going.copy.paths[0]} on {going.replica.name}: {why}")
+        elif found is not None:
+            going.freed, going.files = found.freed, found.files
+    for step, why in reasons.items():
+        together = [g for g in batch.going if g.copy.step == step and g.out]
+        if together:
+            batch.put_back[step] = why
+        for going in together:
+            _put_back(going)
+
+
+def _record_intents(replica: OpenReplica, going: list[Going]) -> None:
+    assert replica.control is not None
+    try:
+        replica.control.append_record(*(record.intent_line(g.withdrawal) for g in going))
+        replica.control.bury([stone for g in going for stone in stones(g.copy)])
+    except OSError as error:
+        for g in going:
+            g.error = f"{replica.control.path}: {error.strerror}; without a record nothing is withdrawn"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                _unlink_at_once(g)
+
+
+def stones(copy: Copy) -> list[Tombstone]:
+    """What a mirror must not bring back: this content under these names."""
+    return [Tombstone(path, copy.step, copy.identity.size, copy.identity.mtime_ns, copy.content) for path in copy.paths]
+
+
+def _rename_out(going: Going) -> None:
+    replica = going.replica
+    assert replica.root is not None
+    assert replica.control is not None
+    done: list[tuple[str, str]] = []
+    for path, name in going.withdrawal.moves:
+        try:
+            replica.root.rename(path, f"trash/{name}", into=replica.control.folder)
+        except FileNotFoundError:
+            continue  # somebody else took this one; the look afterwards counts what is left
+        except OSError as error:
+            going.error = f"{path}: {error.strerror}"
+            if done:
+                _back_under_its_names(going, done)
+            _forget(going)
+            if error.errno in (errno.EXDEV, errno.ENOSPC, errno.EDQUOT):
+                _unlink_at_once(going)
+            return
+        done.append((path, name))
+    going.out = bool(done)
+    if not done:
+        _forget(going)
+
+
+def _back_under_its_names(going: Going, done: list[tuple[str, str]]) -> None:
+    trouble = trash.put_back(going.replica, replace(going.withdrawal, moves=tuple(done)))
+    if trouble is not None:
+        going.error = f"{going.error}; and putting back failed: {trouble}"
+
+
+def _forget(going: Going) -> None:
+    """The record learns that nothing of this copy is out. Where that fails, recovery finds the same by looking."""
+    control = going.replica.control
+    assert control is not None
+    try:
+        control.append_record(record.back_line(going.withdrawal.id))
+        control.lift(stones(going.copy))
+    except OSError as error:
+        going.error = going.error or f"{control.path}: {error.strerror}"
+
+
+def _unlink_at_once(going: Going) -> None:
+    """A lone file goes by one unlink, which is as atomic as a rename. A directory stays, and that is told."""
+    replica, paths = going.replica, going.copy.paths
+    assert replica.root is not None
+    try:
+        if len(paths) != 1 or replica.root.stat(paths[0]).kind is not Kind.FILE:
+            return
+        found = replica.root.stat(paths[0])
+        if (found.size, found.mtime_ns, found.ino) != (
+            going.copy.identity.size, going.copy.identity.mtime_ns, going.copy.identity.ino
+        ):  # fmt: skip
+            return
+        replica.root.unlink(paths[0])
+        replica.root.fsync(paths[0].rpartition("/")[0])
+    except OSError:
+        return  # the first error stands
+    going.error = None
+    going.freed, going.files = found.allocated if found.links <= 1 else 0, 1
+    going.out = False
+
+
+def _record_withdrawn(replica: OpenReplica, going: list[Going]) -> None:
+    out = [g for g in going if g.out]
+    if not out:
+        return
+    assert replica.root is not None
+    assert replica.control is not None
+    try:
+        trash.sync_parents(replica.root, [path for g in out for path in g.copy.paths])
+        replica.control.folder.fsync("trash")
+        replica.control.append_record(*(record.withdrawn_line(g.withdrawal.id, g.withdrawal.until_ns) for g in out))
+    except OSError as error:
+        # Not durable, or not on record: all of it comes back, and is told.
+        for g in out:
+            g.error = f"{replica.control.path}: {error.strerror}"
+            _put_back(g)
+
+
+def _put_back(going: Going) -> None:
+    trouble = trash.put_back(going.replica, going.withdrawal)
+    control = going.replica.control
+    assert control is not None
+    going.out = False
+    if trouble is not None:
+        going.error = trouble
+    try:
+        if trouble is None:
+            control.append_record(record.back_line(going.withdrawal.id))
+            control.lift(stones(going.copy))
+        else:
+            until = going.withdrawal.at_ns + CONFLICT_KEPT_NS
+            control.append_record(record.withdrawn_line(going.withdrawal.id, until))
+    except OSError as error:
+        going.error = going.error or f"{control.path}: {error.strerror}"

@@ -1,0 +1,132 @@
+"""The main job: settings → plans, and plans carried out. There is no second code path: a dry run is a plan printed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from prune import planner
+from prune.errors import PruneError
+from prune.inventory import gather, open_site
+from prune.inventory.judging import Evidence, no_evidence
+from prune.model import Block, Inventory, Outcome, Plan, RunOutcome, RunPlan
+from prune.settings.schema import RunSettings, Settings
+from prune.stop import Stop
+
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How an apply is to be carried out."""
+
+    wait_ns: int = 0  # how long to wait for another pass's lock
+    allow_many: bool = False
+    allow_rewound: bool = False
+    keep_last: int | None = None  # pressure's lowered N
+    grace_ns: int | None = None  # None: each run's own; pressure purges at once
+    batch: int | None = None
+    keep_going: Callable[[], bool] = lambda: True  # asked before each batch
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = _silent
+    clock: Callable[[], int] = time.time_ns
+
+
+def plan(settings: Settings, *, now_ns: int | None = None, progress: Progress = _silent) -> Plan:
+    """What would be kept and deleted in every run, and why. Writes nothing, anywhere.
+
+    ``now_ns`` is the time ages are measured at; None: this host's clock.
+    """
+    now = time.time_ns() if now_ns is None else now_ns
+    evidence, close = _evidence(settings)
+    try:
+        return assemble(settings, [plan_run(run, now_ns=now, evidence=evidence, progress=progress)
+                                   for run in settings.runs], now)  # fmt: skip
+    finally:
+        close()
+
+
+def assemble(settings: Settings, runs: Sequence[RunPlan], now_ns: int) -> Plan:
+    """One plan of several runs, with the id that its content gives it."""
+    from prune.report.json import plan_id
+
+    unnamed = Plan("", now_ns, tuple(runs), settings=settings)
+    return replace(unnamed, id=plan_id(unnamed))
+
+
+def plan_run(
+    run: RunSettings, *, now_ns: int, evidence: Evidence = no_evidence, progress: Progress = _silent
+) -> RunPlan:
+    """The plan of one run. Its trouble becomes blocks, never an exception."""
+    return look_at(run, now_ns=now_ns, evidence=evidence, progress=progress)[1]
+
+
+def look_at(
+    run: RunSettings,
+    *,
+    now_ns: int,
+    evidence: Evidence = no_evidence,
+    judge_all: bool = False,
+    progress: Progress = _silent,
+) -> tuple[Inventory, RunPlan]:
+    """One run as it stands, and its plan."""
+    with open_site(run) as site:
+        inventory = gather(site, now_ns=now_ns, evidence=evidence, judge_all=judge_all, progress=progress)
+    return inventory, planner.plan(inventory, run, now_ns)
+
+
+def apply(settings: Settings, *, reviewed: Plan | None = None, conduct: Conduct | None = None) -> Outcome:
+    """Carries out a fresh plan of every run; with ``reviewed``, at most what that plan deletes.
+
+    One run's trouble never stops another's.
+    """
+    from prune.deletion.apply import apply_run
+    from prune.journal import open_journal
+
+    conduct = conduct or Conduct()
+    chosen = settings.runs if reviewed is None else _named(settings.runs, reviewed)
+    plan_id = reviewed.id if reviewed is not None else fresh_id(conduct.clock())
+    journal = open_journal(settings.state, write=True)
+    outcomes = []
+    try:
+        for run in chosen:
+            if conduct.stop:
+                break
+            of_run = next((r for r in reviewed.runs if r.run == run.name), None) if reviewed is not None else None
+            try:
+                outcomes.append(apply_run(run, plan_id=plan_id, reviewed=of_run, conduct=conduct, journal=journal))
+            except (OSError, PruneError) as error:
+                outcomes.append(RunOutcome(run.name, blocked=Block("failed", None, str(error))))
+    finally:
+        journal.close()
+    return Outcome(plan_id, tuple(outcomes))
+
+
+def fresh_id(now_ns: int) -> str:
+    """An id for a pass that follows no reviewed plan."""
+    import secrets
+
+    return f"{now_ns // 1_000_000_000:x}{secrets.token_hex(4)}"
+
+
+def _named(runs: Iterable[RunSettings], reviewed: Plan) -> list[RunSettings]:
+    names = {run.run for run in reviewed.runs}
+    return [run for run in runs if run.name in names]
+
+
+def _evidence(settings: Settings) -> tuple[Evidence, Callable[[], None]]:
+    """What earlier content checks found, where a journal is there to tell."""
+    import os
+
+    state = settings.state
+    if state is not None and state.startswith("sqlite:///") and not os.path.exists(state.removeprefix("sqlite:///")):
+        return no_evidence, lambda: None
+    from prune.journal import open_journal
+
+    journal = open_journal(state, write=False)
+    return journal.evidence, journal.close

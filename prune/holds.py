@@ -1,0 +1,112 @@
+"""Pins and leases of a run, set and taken on every replica that can be reached."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+from dataclasses import replace
+
+from prune.control import Control
+from prune.errors import Failed
+from prune.inventory.gather import find_layout
+from prune.inventory.site import OpenReplica, Site, open_control, open_site
+from prune.model import Lease, Pin
+from prune.settings.schema import RunSettings
+
+
+def pin(run: RunSettings, step: int, *, reason: str, now_ns: int, until_ns: int | None = None) -> list[str]:
+    """Protects a step on every replica; returns the names of those that now say so.
+
+    Raises Failed when no replica could be told.
+    """
+    value = Pin(step, reason, _who(), now_ns, until_ns)
+    return _everywhere(run, lambda control, name: control.write_pin(replace(value, replica=name)))
+
+
+def unpin(run: RunSettings, step: int) -> list[str]:
+    """Takes the pin off on every replica; returns those that had one."""
+    found = []
+    with open_site(run) as site:
+        for replica in _with_control(site, make=False):
+            assert replica.control is not None
+            try:
+                if replica.control.remove_pin(step):
+                    found.append(replica.name)
+            except OSError as error:
+                raise Failed(f"{replica.control.path}: {error.strerror}") from error
+    return found
+
+
+def pins(run: RunSettings) -> list[Pin]:
+    """Every pin on every replica. Raises Failed when any cannot be read."""
+    found: list[Pin] = []
+    with open_site(run) as site:
+        for replica in _with_control(site, make=False):
+            assert replica.control is not None
+            try:
+                found += replica.control.pins(replica.name)
+            except (OSError, ValueError) as error:
+                raise Failed(str(error), mend="mend or remove that file") from error
+    return found
+
+
+def lease(run: RunSettings, step: int, *, until_ns: int, holder: str | None = None, name: str | None = None) -> str:
+    """Leases a step on every replica; returns the lease's name, by which ``release`` ends it."""
+    chosen = name or secrets.token_hex(8)
+    value = Lease(step, holder or _who(), until_ns)
+    _everywhere(run, lambda control, replica: control.write_lease(replace(value, replica=replica), chosen))
+    return chosen
+
+
+def release(run: RunSettings, name: str) -> None:
+    """Ends a lease wherever it stands."""
+    with open_site(run) as site:
+        for replica in _with_control(site, make=False):
+            assert replica.control is not None
+            try:
+                replica.control.remove_lease(name)
+            except OSError as error:
+                raise Failed(f"{replica.control.path}: {error.strerror}") from error
+
+
+def _everywhere(run: RunSettings, write) -> list[str]:  # type: ignore[no-untyped-def]
+    told: list[str] = []
+    troubles: list[str] = []
+    with open_site(run) as site:
+        for replica in _with_control(site, make=True, troubles=troubles):
+            assert replica.control is not None
+            try:
+                write(replica.control, replica.name)
+                told.append(replica.name)
+            except OSError as error:
+                troubles.append(f"{replica.control.path}: {error.strerror}")
+    if not told:
+        raise Failed(f"no replica of {run.name} could be told: {'; '.join(troubles) or 'none can be reached'}")
+    return told
+
+
+def _with_control(site: Site, *, make: bool, troubles: list[str] | None = None) -> list[OpenReplica]:
+    """Replicas whose control folder is there, or could be made."""
+    find_layout(site)
+    open_control(site, site.layout)
+    found = []
+    for replica in site.replicas:
+        if replica.place is None or replica.place.trouble is not None:
+            continue
+        try:
+            if replica.control is None and make:
+                replica.control = Control.make(replica.place.path)
+        except OSError as error:
+            if troubles is not None:
+                troubles.append(f"{replica.place.path}: {error.strerror}")
+        if replica.control is not None:
+            found.append(replica)
+    return found
+
+
+def _who() -> str:
+    try:
+        return f"{getpass.getuser()}@{os.uname().nodename}"
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}@{os.uname().nodename}"

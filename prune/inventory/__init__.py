@@ -1,0 +1,6 @@
+"""Replicas → Inventory: what stands where, listed once, looked into only as far as a decision needs."""
+
+from prune.inventory.gather import gather
+from prune.inventory.site import OpenReplica, Site, open_site
+
+__all__ = ["OpenReplica", "Site", "gather", "open_site"]

@@ -1,0 +1,111 @@
+"""The health of one copy: its layout's verdict, its manifest, its sidecars, its age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from prune.integrity.manifest import Manifest, content_digest, judge_by_manifest
+from prune.integrity.manifest import parse as parse_manifest
+from prune.inventory.copies import link_out, with_measure
+from prune.inventory.site import OpenReplica
+from prune.layouts.base import Layout, Members
+from prune.model import Copy, Health, Identity, Kind, Verdict
+from prune.stores.base import FileStat
+from prune.stores.local import LocalRoot, Measure
+
+Evidence = Callable[[str, tuple[str, ...], Identity], tuple[Verdict, int] | None]
+"""What an earlier content check said of exactly these bytes, and when: (root id or path, paths, identity)."""
+
+
+def no_evidence(_root: str, _paths: tuple[str, ...], _identity: Identity) -> None:
+    return None
+
+
+def members_of(root: LocalRoot, copy: Copy) -> tuple[Members, Measure, FileStat, list[str]]:
+    """Everything in a copy with its status, the sums over it, its first entry, and the links at its top."""
+    files: dict[str, FileStat] = {}
+    dirs: dict[str, FileStat] = {}
+    links: list[str] = []
+    total = Measure()
+    first: FileStat | None = None
+    for path in copy.paths:
+        top = root.stat(path)
+        first = first or top
+        if top.kind is Kind.DIR:
+            dirs[path] = top
+            total.count(top)
+        for entry, status in root.walk(path):
+            (dirs if status.kind is Kind.DIR else files)[entry.path] = status
+            total.count(status)
+            if status.kind is Kind.LINK and entry.path.rpartition("/")[0] == path:
+                links.append(entry.path)
+    assert first is not None
+    return Members(copy.step, copy.paths, files, dirs), total, first, links
+
+
+def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fresh_ns: int, evidence: Evidence) -> Copy:
+    """The copy measured and with its health; what cannot be looked at is ``unknown``, never ``broken``."""
+    assert replica.root is not None
+    try:
+        members, total, first, links = members_of(replica.root, copy)
+        verdict = layout.examine(members, replica.root)
+    except FileNotFoundError as error:
+        return replace(copy, health=Health.UNKNOWN, detail=f"changed while it was looked at: {error.filename}")
+    except OSError as error:
+        return replace(copy, health=Health.UNKNOWN, detail=f"{error.filename or copy.paths[0]}: {error.strerror}")
+    found = with_measure(copy, total, first)
+    found = replace(found, link=found.link or link_out(replica.root, links), weights_only=layout.weights_only(members))
+    manifests, trouble = manifests_of(replica, copy)
+    for manifest in manifests:
+        verdict = judge_by_manifest(manifest, members, verdict)
+    if trouble is not None and verdict.health is not Health.BROKEN:
+        verdict = Verdict(Health.UNKNOWN, trouble)
+    if manifests:
+        found = replace(found, created_at_ns=max(m.created_at_ns for m in manifests), content=digest(manifests))
+    return settle_age(with_evidence(found, verdict, replica, evidence), now_ns, fresh_ns)
+
+
+def with_evidence(copy: Copy, verdict: Verdict, replica: OpenReplica, evidence: Evidence) -> Copy:
+    """An earlier check of the content of exactly this copy outweighs what its structure says."""
+    assert replica.root is not None
+    known = evidence(replica.root.real, copy.paths, copy.identity)
+    if known is not None and verdict.health is not Health.UNKNOWN:
+        checked, at_ns = known
+        if checked.health is Health.INTACT and verdict.health.restorable:
+            return replace(copy, health=Health.INTACT, detail=checked.detail, verified_ns=at_ns)
+        if checked.health is Health.BROKEN:
+            return replace(copy, health=Health.BROKEN, detail=checked.detail)
+    return replace(copy, health=verdict.health, detail=verdict.detail)
+
+
+def settle_age(copy: Copy, now_ns: int, fresh_ns: int) -> Copy:
+    """What is fresh and not positively whole is being written."""
+    fresh = copy.mtime_ns is not None and copy.mtime_ns > now_ns - fresh_ns
+    if fresh and copy.health in (Health.UNVERIFIED, Health.SUSPECT, Health.BROKEN):
+        detail = (
+            f"written moments ago; {copy.detail}" if copy.detail else "written moments ago, nothing says it is done"
+        )
+        return replace(copy, health=Health.IN_FLIGHT, detail=detail)
+    return copy
+
+
+def manifests_of(replica: OpenReplica, copy: Copy) -> tuple[list[Manifest], str | None]:
+    """The manifests that speak of this copy, and what is wrong with one that cannot be read."""
+    if replica.control is None:
+        return [], None
+    found: list[Manifest] = []
+    for path in copy.paths:
+        name = path.rpartition("/")[2]
+        try:
+            text = replica.control.manifest_text(name)
+            if text is not None:
+                found.append(parse_manifest(text))
+        except (ValueError, OSError) as error:
+            return found, f"its manifest cannot be read: {error}"
+    return [manifest for manifest in found if manifest.step in (None, copy.step)], None
+
+
+def digest(manifests: list[Manifest]) -> str:
+    """One digest for the content that manifests promise."""
+    return "+".join(content_digest(manifest) for manifest in manifests)

@@ -1,0 +1,35 @@
+"""One listing of one root, grouped: which names belong to which step, which are temporaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prune.layouts.base import Claim, Part, RootView
+from prune.layouts.listing import Listing as Claims
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a complete listing of one root showed."""
+
+    steps: dict[int, list[Claim]]  # payload and sidecars, by step
+    temporaries: list[Claim]
+    foreign: int
+    view: RootView | None = None  # None: no layout knows this root
+
+
+def group(claims: Claims) -> Listing:
+    """Claims by step. A sidecar whose payload is not there belongs to nothing, and is foreign."""
+    steps: dict[int, list[Claim]] = {}
+    temporaries: list[Claim] = []
+    foreign = claims.foreign
+    for claim in claims.view.claims:
+        if claim.part is Part.TEMPORARY:
+            temporaries.append(claim)
+        elif claim.step is not None and claim.part in (Part.PAYLOAD, Part.SIDECAR):
+            steps.setdefault(claim.step, []).append(claim)
+    for step, members in list(steps.items()):
+        if all(claim.part is Part.SIDECAR for claim in members):
+            foreign += len(members)
+            del steps[step]
+    return Listing(steps, temporaries, foreign, claims.view)

@@ -1,0 +1,186 @@
+"""The replicas of one run, opened: root, room, control folder, identity. Nothing is listed yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prune.control import Control, Place, find_place
+from prune.control.volume import Volume
+from prune.inventory.listing import Listing
+from prune.layouts.base import Layout
+from prune.model import Attention, Block, Replica
+from prune.settings.schema import ReplicaSettings, RunSettings
+from prune.stores.base import Space
+from prune.stores.local import LocalRoot
+from prune.stores.mounts import Mount, mount_of, mounts
+
+
+@dataclass
+class OpenReplica:
+    """One replica as far as it could be opened; ``trouble`` holds what stood in the way."""
+
+    settings: ReplicaSettings
+    root: LocalRoot | None = None
+    place: Place | None = None
+    control: Control | None = None
+    volume: Volume | None = None
+    space: Space | None = None
+    mount: Mount | None = None
+    read_only: bool = False
+    listing: Listing | None = None
+    opening: list[Block] = field(default_factory=list)  # what stood in the way of opening it
+    trouble: list[Block] = field(default_factory=list)  # the same and what the latest look found
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open, listed, and the volume it should be."""
+        return self.root is not None and self.listing is not None and not self.trouble
+
+    def block(self, block: str, detail: str) -> None:
+        self.trouble.append(Block(block, self.name, detail))
+
+    def close(self) -> None:
+        for held in (self.control, self.root):
+            if held is not None:
+                held.close()
+        self.control = self.root = None
+
+    def describe(self) -> Replica:
+        """This replica as a value for inventories and plans."""
+        trashed = self.control.trashed() if self.control else []
+        untils = [w.until_ns for w in trashed if w.until_ns is not None]
+        held_before = self.volume is not None and self.volume.held.steps > 0
+        return Replica(
+            name=self.name,
+            role=self.settings.role,
+            root=self.root.real if self.root else self.settings.root,
+            required=self.settings.required,
+            identity=self.volume.id if self.volume else None,
+            control=self.place.path if self.place else None,
+            free_bytes=self.space.free_bytes if self.space else None,
+            total_bytes=self.space.total_bytes if self.space else None,
+            free_inodes=self.space.free_inodes if self.space else None,
+            total_inodes=self.space.total_inodes if self.space else None,
+            trash_bytes=sum(w.bytes for w in trashed),
+            trash_until_ns=max(untils, default=None),
+            listed=self.listing is not None,
+            ever_held=held_before or bool(self.listing and self.listing.steps),
+            read_only=self.read_only,
+            file_system=self.mount.file_system if self.mount else None,
+        )
+
+
+@dataclass
+class Site:
+    """All replicas of a run, the primary first, with the layout they share."""
+
+    run: RunSettings
+    replicas: list[OpenReplica]
+    layout: Layout | None = None
+    base: str = ""
+    blocks: list[Block] = field(default_factory=list)
+    attention: list[Attention] = field(default_factory=list)
+
+    @property
+    def primary(self) -> OpenReplica:
+        return self.replicas[0]
+
+    def by_name(self, name: str) -> OpenReplica:
+        return next(replica for replica in self.replicas if replica.name == name)
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for replica in self.replicas:
+            replica.close()
+
+
+def open_site(run: RunSettings) -> Site:
+    """Opens every replica; free space is read first, before anything is listed."""
+    table = mounts()
+    return Site(run, [_open(settings, table) for settings in run.replicas])
+
+
+def look_afresh(site: Site) -> None:
+    """Forgets what the last look found, and whether each root is still the directory that was opened."""
+    site.blocks.clear()
+    site.attention.clear()
+    for replica in site.replicas:
+        replica.listing = None
+        replica.trouble = list(replica.opening)
+        if replica.root is not None and not replica.root.still_there():
+            replica.block("replica-vanished", f"{replica.settings.root} is no longer the directory it was a moment ago")
+
+
+def open_control(site: Site, layout: Layout | None) -> None:
+    """Finds and opens the control folders that exist, and reads who each volume is; writes nothing."""
+    stand_beside = layout is not None and layout.reads_every_entry and not site.base
+    for replica in site.replicas:
+        if replica.root is None:
+            continue
+        place = find_place(replica.root.real, stand_beside=stand_beside, override=replica.settings.control)
+        replica.place = place
+        if place.trouble is not None:
+            replica.block("control-unusable", place.trouble)
+        elif place.exists:
+            _read_control(replica, place)
+
+
+def _read_control(replica: OpenReplica, place: Place) -> None:
+    try:
+        if replica.control is not None and not replica.control.folder.still_there():
+            replica.block("volume-changed", f"{place.path} was replaced while a pass was under way")
+            return
+        replica.control = replica.control or Control.open(place.path)
+        replica.volume = replica.control.volume()
+        replica.control.withdrawals()
+    except ValueError as error:
+        replica.block("control-unusable", f"{place.path}/volume.json: {error}; restore it, or accept this volume as "
+                      f"new with: prune adopt {replica.name}")  # fmt: skip
+    except OSError as error:
+        replica.block("control-unusable", f"{error.filename or place.path}: {error.strerror}")
+
+
+def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
+    replica = OpenReplica(settings)
+    try:
+        replica.root = LocalRoot(settings.root)
+    except OSError as error:
+        replica.opening.append(Block("replica-unreachable", replica.name, f"{settings.root}: {error.strerror}"))
+        return replica
+    replica.mount = mount_of(replica.root.real, list(table))
+    if settings.mountpoint and (replica.mount is None or replica.mount.point == "/"):
+        detail = f"{settings.root} is declared a mount point and nothing is mounted there"
+        replica.opening.append(Block("replica-vanished", replica.name, detail))
+    read_space(replica)
+    return replica
+
+
+def read_space(replica: OpenReplica) -> None:
+    """Free space as it is now."""
+    assert replica.root is not None
+    replica.opening[:] = [block for block in replica.opening if block.block != "free-space-unknown"]
+    try:
+        replica.space = replica.root.space()
+        replica.read_only = bool(os.fstatvfs(replica.root.fd).f_flag & os.ST_RDONLY)
+    except OSError as error:
+        if replica.settings.free_space != "none":
+            replica.opening.append(
+                Block("free-space-unknown", replica.name, f"{replica.settings.root}: {error.strerror}")
+            )
+        return
+    if replica.settings.free_space == "none":
+        replica.space = None
+    elif replica.space.total_bytes == 0:
+        detail = (
+            f'{replica.settings.root}: its file system says it has no room at all; declare free_space = "none" '
+            "for this replica if that is how it is"
+        )
+        replica.opening.append(Block("free-space-unknown", replica.name, detail))

@@ -1,0 +1,36 @@
+"""History and cache: "why is step 810 gone" has an answer months later. Losing it makes no decision less safe."""
+
+from __future__ import annotations
+
+import os
+
+from prune.errors import UsageError
+from prune.journal.base import Event, Journal, NoJournal
+
+__all__ = ["Event", "Journal", "NoJournal", "default_state", "open_journal"]
+
+
+def default_state() -> str:
+    """SQLite in the user's state directory."""
+    import platformdirs
+
+    return f"sqlite:///{os.path.join(platformdirs.user_state_dir('ckpt-prune', appauthor=False), 'prune.db')}"
+
+
+def open_journal(state: str | None, *, write: bool) -> Journal:
+    """The journal at a URL (None: the default). One that cannot be opened is a NoJournal that says why.
+
+    ``write=False`` creates nothing. Raises UsageError for a URL of no known kind.
+    """
+    url = state or default_state()
+    if url.startswith("sqlite:///"):
+        from prune.journal.sqlite import open_sqlite
+
+        return open_sqlite(url.removeprefix("sqlite:///"), write=write)
+    raise UsageError(f"state = {_without_secret(url)!r} is no state this version knows",
+                     mend="use sqlite:///ABSOLUTE/PATH")  # fmt: skip
+
+
+def _without_secret(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url

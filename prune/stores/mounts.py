@@ -1,0 +1,42 @@
+"""What kind of file system a path lies on, as the kernel's mount table tells."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    point: str
+    file_system: str
+
+
+def mounts() -> list[Mount]:
+    """All mounts this process sees, in order; the last of two on one point is the one in force."""
+    try:
+        text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    found = []
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if "-" not in fields:
+            continue
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        found.append(Mount(point, fields[fields.index("-") + 1]))
+    return found
+
+
+def mount_of(real_path: str, table: list[Mount] | None = None) -> Mount | None:
+    """The mount a real path lies on, None where the kernel does not tell."""
+    best: Mount | None = None
+    for mount in mounts() if table is None else table:
+        inside = mount.point == "/" or real_path == mount.point or real_path.startswith(mount.point + os.sep)
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best

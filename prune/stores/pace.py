@@ -1,0 +1,53 @@
+"""Looking at many copies at once, with as many threads as the volume's own pace makes worth while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from prune.stores.base import FileStat
+from prune.stores.local import LocalRoot, Measure
+
+SLOW_ENTRY_NS = 100_000  # a call that waits this long is waiting for something other than this processor
+MANY = 32
+
+Measured = tuple[Measure, FileStat] | OSError
+
+
+def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
+    """Measures each copy (a group of paths); what cannot be looked at comes back as its OSError."""
+    results: list[Measured] = []
+    started = time.monotonic_ns()
+    entries = 0
+    for paths in copies:
+        found = _measure(root, paths)
+        results.append(found)
+        entries += 1 if isinstance(found, OSError) else found[0].files + 1
+        if entries >= 8 or len(results) >= 4:
+            break
+    rest = copies[len(results) :]
+    if not rest:
+        return results
+    if (time.monotonic_ns() - started) // entries < SLOW_ENTRY_NS:
+        return results + [_measure(root, paths) for paths in rest]
+    with ThreadPoolExecutor(min(MANY, len(rest))) as pool:
+        return results + list(pool.map(lambda paths: _measure(root, paths), rest))
+
+
+def measure_copy(root: LocalRoot, paths: Sequence[str], inodes: set[int] | None = None) -> tuple[Measure, FileStat]:
+    """Sums over all paths of a copy, and its first entry's own status. Raises OSError."""
+    total = Measure(inodes=inodes)
+    first: FileStat | None = None
+    for path in paths:
+        first = first or root.stat(path)
+        total.merge(root.measure(path, inodes=inodes))
+    assert first is not None
+    return total, first
+
+
+def _measure(root: LocalRoot, paths: Sequence[str]) -> Measured:
+    try:
+        return measure_copy(root, paths)
+    except OSError as error:
+        return error
