@@ -1,0 +1,180 @@
+"""Who is told what, and how often."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from prune.model import Attention, Block
+from prune.notify import FLAPPING, MOST_IN_AN_HOUR, Matter, Notifier, Outbox, Webhook, channels, matters_of
+from prune.settings.schema import HOUR, MINUTE, Notify
+
+FULL = Matter("tiny", "target-not-reached", "primary", "3 GiB short", "pin less")
+
+
+class World:
+    """A notifier whose clock and mail are in our hands."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000 * HOUR
+        self.sent: list[Matter] = []
+        self.notifier = Notifier(HOUR, self.sent.extend, lambda: self.now)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_new_matter_is_told_at_once_and_only_once(world: World) -> None:
+    for _ in range(5):
+        world.notifier.observe("tiny", [FULL])
+        world.now += MINUTE
+    assert world.sent == [FULL]
+
+
+def test_the_same_matter_with_other_figures_is_the_same_matter(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    world.notifier.observe("tiny", [Matter("tiny", "target-not-reached", "primary", "2 GiB short")])
+    assert len(world.sent) == 1
+
+
+def test_what_is_still_so_after_an_hour_is_told_again(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    world.now += HOUR
+    world.notifier.observe("tiny", [FULL])
+    assert world.sent == [FULL, FULL]
+
+
+def test_what_is_over_is_told_as_recovered_once(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    for _ in range(FLAPPING + 3):
+        world.notifier.observe("tiny", [])
+    assert [matter.state for matter in world.sent] == ["open", "recovered"]
+
+
+def test_what_is_gone_for_one_look_has_not_recovered(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    world.notifier.observe("tiny", [])
+    world.notifier.observe("tiny", [FULL])
+    assert world.sent == [FULL]
+
+
+def test_one_run_s_look_recovers_nothing_of_another(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    for _ in range(FLAPPING):
+        world.notifier.observe("large", [])
+    assert world.sent == [FULL]
+
+
+def test_a_thousand_matters_are_a_few_messages_and_the_rest_comes_when_the_hour_is_over(world: World) -> None:
+    for number in range(100):
+        world.notifier.observe(f"run-{number}", [Matter(f"run-{number}", "locked", None, "held")])
+    assert len(world.sent) == MOST_IN_AN_HOUR
+    world.now += HOUR
+    for number in range(99, 69, -1):
+        world.notifier.observe(f"run-{number}", [Matter(f"run-{number}", "locked", None, "held")])
+    assert {matter.run for matter in world.sent[MOST_IN_AN_HOUR:]} == {f"run-{n}" for n in range(70, 100)}
+
+
+def test_an_event_is_told_once_an_hour_and_never_recovers(world: World) -> None:
+    fallback = Matter("tiny", "fallback", "primary", "step 900 is broken, resuming from 800")
+    world.notifier.tell(fallback)
+    world.notifier.tell(fallback)
+    world.notifier.observe("tiny", [])
+    world.notifier.observe("tiny", [])
+    assert world.sent == [fallback]
+    world.now += HOUR
+    world.notifier.tell(fallback)
+    assert len(world.sent) == 2
+
+
+def test_a_run_that_left_the_settings_is_forgotten_in_silence(world: World) -> None:
+    world.notifier.observe("tiny", [FULL])
+    world.notifier.forget([])
+    world.notifier.observe("tiny", [])
+    assert world.sent == [FULL]
+
+
+def test_blocks_and_attention_of_one_kind_and_place_are_one_matter() -> None:
+    notes = [Attention("unknown-mtime", "mirror", f"step {n}", "set them") for n in range(4)]
+    found = matters_of("tiny", notes, [Block("read-only", "mirror", "mounted ro")])
+    assert [matter.kind for matter in found] == ["read-only", "unknown-mtime"]
+
+
+class Inbox(BaseHTTPRequestHandler):
+    received: list[dict[str, Any]]
+    answers: list[int]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).received.append(json.loads(body))
+        self.send_response(type(self).answers.pop(0) if type(self).answers else 200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def inbox() -> Iterator[tuple[type[Inbox], str]]:
+    handler = type("ThisInbox", (Inbox,), {"received": [], "answers": []})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield handler, f"http://127.0.0.1:{server.server_port}/hook?key=s3cret"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_webhook_gets_the_sentence_and_the_fields(inbox: tuple[type[Inbox], str]) -> None:
+    handler, url = inbox
+    Webhook(url)([FULL])
+    assert handler.received[0]["text"] == "tiny on primary: target-not-reached: 3 GiB short (pin less)"
+    assert handler.received[0]["matters"][0]["kind"] == "target-not-reached"
+
+
+def test_a_webhook_that_fails_is_tried_again_and_its_address_stays_out_of_the_log(
+    inbox: tuple[type[Inbox], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler, url = inbox
+    handler.answers += [500, 500]
+    outbox = Outbox([Webhook(url)], pause=0)
+    outbox([FULL])
+    outbox.close()
+    assert len(handler.received) == 3
+    assert "s3cret" not in capsys.readouterr().err
+
+
+def test_a_channel_that_raises_anything_does_not_silence_the_others() -> None:
+    got: list[Matter] = []
+
+    def broken(matters: list[Matter]) -> None:
+        raise RuntimeError("no such thing")
+
+    outbox = Outbox([broken, got.extend], tries=1)
+    outbox([FULL])
+    outbox.close()
+    assert got == [FULL]
+
+
+def test_a_webhook_that_is_no_url_is_refused() -> None:
+    with pytest.raises(ValueError, match="webhook"):
+        channels(Notify(webhook="file:///etc/passwd"))
+
+
+def test_apprise_is_refused_with_the_way_to_install_it_or_taken() -> None:
+    pytest.importorskip("apprise", reason="apprise is not installed")
+    with pytest.raises(ValueError, match=r"apprise\[0\]"):
+        channels(Notify(apprise=("nonsense",)))
+    assert len(channels(Notify(apprise=("json://127.0.0.1:1/",)))) == 1
+
+
+def test_without_channels_nothing_is_sent() -> None:
+    outbox = Outbox(channels(Notify()))
+    outbox([FULL])
+    outbox.close()
