@@ -74,6 +74,7 @@ class RootView:
     claims: Sequence[Claim]
     now_ns: int  # for "empty and fresh"
     fresh_ns: int  # younger than this is fresh
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what was read already
 
     @cached_property
     def steps(self) -> Mapping[int, list[Claim]]:

@@ -25,12 +25,12 @@ def resolve(layout: Layout, view: RootView, path: str) -> Pointer | None:
     at = path
     for _ in range(HOPS):
         try:
-            target = _target(view, at)
+            there = target(view, at)
         except OSError as error:
             return Pointer("", path, None, PointerState.UNREADABLE, f"cannot be read: {error.strerror or error}")
-        claim = _claim_at(view, target)
+        claim = _claim_at(view, there)
         if claim is None:
-            return _gone(layout, view, path, target)
+            return _gone(layout, view, path, there)
         if claim.part is not Part.POINTER:
             return Pointer("", path, claim.step, PointerState.OK)
         if claim.kind is not Kind.LINK:
@@ -39,7 +39,7 @@ def resolve(layout: Layout, view: RootView, path: str) -> Pointer | None:
     return Pointer("", path, None, PointerState.UNREADABLE, "the link leads round in a circle")
 
 
-def _target(view: RootView, path: str) -> str:
+def target(view: RootView, path: str) -> str:
     """The link's text as a path in the root; one that leads out of the root keeps its last name only."""
     text = view.reader.readlink(path)
     for root in (view.reader.root, getattr(view.reader, "real", view.reader.root)):

@@ -71,9 +71,10 @@ def _links_to_steps(layout: Layout, view: RootView) -> Iterator[Claim]:
     rather than held, since a root may hold a million links of other kinds."""
     known = set(view.by_path)
     for entry in view.reader.scan(view.base):
-        if entry.kind is Kind.LINK and entry.path not in known and entry.name != CONTROL:
-            if links.resolve(layout, view, entry.path) is not None:
-                yield Claim(entry.path, Kind.LINK, Part.POINTER)
+        if entry.kind is not Kind.LINK or entry.path in known or entry.name == CONTROL:
+            continue
+        if links.resolve(layout, view, entry.path) is not None:
+            yield Claim(entry.path, Kind.LINK, Part.POINTER)
 
 
 def join(base: str, name: str) -> str:
