@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from prune import planner
 from prune.control.volume import Held, Peer, Volume, new_id
+from prune.deletion import full_disk
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans
@@ -43,14 +44,23 @@ def apply_run(
         if _quiet(site, first):
             return _told(RunOutcome(run.name, guarded=_guarded(first), free_before=free_before, free_after=free_before,
                                     attention=first.attention), journal, plan_id, conduct)  # fmt: skip
-        block = _block_of(make_controls(site)) or take(site, locks, wait_ns=conduct.wait_ns)
+        relieved: list[DeletedCopy] = []
+        blocks = make_controls(site)
+        if blocks and any(full_disk.is_full(block) for block in blocks):
+            relieved, blocks = full_disk.relieve(site, first, conduct.keep_going)
+        block = _block_of(blocks) or take(site, locks, wait_ns=conduct.wait_ns)
+        if block is not None and relieved:
+            first = replace(first, attention=(*first.attention, Attention(block.block, block.replica, block.detail,
+                            "the disk is still too full to withdraw more than lone files")))  # fmt: skip
+            outcome = RunOutcome(run.name, deleted=tuple(relieved), free_before=free_before,
+                                 free_after=_free_now(site), attention=first.attention)  # fmt: skip
+            return _told(outcome, journal, plan_id, conduct)
         if block is not None:
             return _blocked(run, replace(first, blocks=(block,)), journal, plan_id, conduct)
         outcome = _under_locks(site, locks, plan_id, reviewed, conduct, journal)
-        for replica in site.replicas:
-            if replica.root is not None:
-                read_space(replica)
-        outcome = replace(outcome, free_before=free_before, free_after=_free(site))
+        outcome = replace(
+            outcome, deleted=(*relieved, *outcome.deleted), free_before=free_before, free_after=_free_now(site)
+        )
         return _told(outcome, journal, plan_id, conduct)
 
 
@@ -321,6 +331,13 @@ def _write_memories(site: Site, plan: RunPlan) -> list[Attention]:
     except (OSError, ValueError) as error:
         notes.append(Attention("state", site.primary.name, f"{control.path}: {error}", "free some room there"))
     return notes
+
+
+def _free_now(site: Site) -> dict[str, int]:
+    for replica in site.replicas:
+        if replica.root is not None:
+            read_space(replica)
+    return _free(site)
 
 
 def _free(site: Site) -> dict[str, int]:

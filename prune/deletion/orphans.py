@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 
 from prune.control import record
 from prune.control.record import Withdrawal
@@ -51,8 +50,7 @@ def _delete(replica: OpenReplica, orphan: OrphanPlan, plan_id: str, now_ns: int)
     replica.root.rename(orphan.path, f"trash/{name}", into=replica.control.folder)
     trash.sync_parents(replica.root, [orphan.path])
     replica.control.append_record(record.withdrawn_line(gone.id, None))
-    why, found = trash.misfit(replica, replace(gone, state="withdrawn"))
-    if why is not None or found is None:
+    if trash.misfit(replica, gone) is not None:
         trouble = trash.put_back(replica, gone)
         if trouble is None:
             replica.control.append_record(record.back_line(gone.id))
@@ -62,7 +60,7 @@ def _delete(replica: OpenReplica, orphan: OrphanPlan, plan_id: str, now_ns: int)
     if purged.error is not None:
         raise OSError(0, purged.error)
     replica.control.append_record(record.purged_line(gone.id), sync=False)
-    return found.freed
+    return orphan.bytes
 
 
 def _now(replica: OpenReplica, path: str) -> Identity:

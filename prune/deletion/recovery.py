@@ -40,9 +40,7 @@ def recover(site: Site, *, now_ns: int) -> Recovered:
         elif "purging" in states:
             _each(together, result, _finish)
         elif all(_due(withdrawal, now_ns) for _, withdrawal in together):
-            misfits = [
-                trash.misfit(replica, withdrawal)[0] for replica, withdrawal in together if _unlooked(withdrawal)
-            ]
+            misfits = [trash.misfit(replica, withdrawal) for replica, withdrawal in together if _unlooked(withdrawal)]
             _each(together, result, _back if any(misfits) else _finish)
     for replica in site.replicas:
         _tidy(replica, result)

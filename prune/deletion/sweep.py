@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from prune import guards, planner
 from prune.control import record
 from prune.deletion import trash
+from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
@@ -81,6 +82,7 @@ class Sweep:
     keep_going: Callable[[], bool] = lambda: True  # asked before each batch; pressure stops where there is room
     tally: Tally = field(default_factory=Tally)
     _purges: list[tuple[Going, Future[trash.Purged]]] = field(default_factory=list)
+    _hands: Hands = field(init=False, repr=False)
     _signals: object = None
     _looked_ns: int = 0
     _look_cost_ns: int = 0
@@ -90,14 +92,14 @@ class Sweep:
         victims = list(self.plan.victims)
         self._signals = self._read_signals()
         self._looked_ns = time.monotonic_ns()
-        with ThreadPoolExecutor(_purgers(self.site)) as pool:
+        with Hands(self.site, victims) as self._hands:
             while victims and not self.stop and self.tally.blocked is None and self.keep_going():
                 chosen, victims = victims[: self.terms.batch], victims[self.terms.batch :]
-                self._batch(pool, chosen)
+                self._batch(chosen)
             self._collect(wait=True)
         return self.tally
 
-    def _batch(self, pool: ThreadPoolExecutor, chosen: Sequence[StepPlan]) -> None:
+    def _batch(self, chosen: Sequence[StepPlan]) -> None:
         chosen = [step for step in self._look_again(chosen) if self._stands(step)]
         if not chosen or self.tally.blocked is not None:
             return
@@ -105,8 +107,8 @@ class Sweep:
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
         batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
         withdraw(batch)
-        look_at_withdrawn(batch, self._vetoes(batch))
-        self._settle(pool, batch)
+        look_at_withdrawn(batch, self._vetoes(batch), self._hands.measure_all)
+        self._settle(batch)
         self._signals = self._read_signals()
 
     # --- 1. look again ---------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ class Sweep:
 
     # --- 5. purge --------------------------------------------------------------------------------------------
 
-    def _settle(self, pool: ThreadPoolExecutor, batch: Batch) -> None:
+    def _settle(self, batch: Batch) -> None:
         for step, why in batch.put_back.items():
             self.tally.hold(step, None, "changed", why)
         out: list[Going] = []
@@ -256,9 +258,9 @@ class Sweep:
             for going in out:
                 self._deleted(going, purged=False)
             return
-        self._purge(pool, out)
+        self._purge(out)
 
-    def _purge(self, pool: ThreadPoolExecutor, out: Sequence[Going]) -> None:
+    def _purge(self, out: Sequence[Going]) -> None:
         for replica in {id(g.replica): g.replica for g in out}.values():
             mine = [g for g in out if g.replica is replica]
             assert replica.control is not None
@@ -269,7 +271,7 @@ class Sweep:
                     detail = f"waits in the trash, {replica.control.path}: {error.strerror}"
                     self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, detail))
                 continue
-            self._purges += [(g, pool.submit(trash.purge, g.replica, g.withdrawal)) for g in mine]
+            self._purges += [(g, self._hands.purge(g.replica, g.withdrawal)) for g in mine]
         self._collect(wait=self.terms.batch == 1)
 
     def _collect(self, *, wait: bool) -> None:
@@ -297,12 +299,3 @@ class Sweep:
         copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
         self.tally.deleted.append(copy)
         self.told(copy)
-
-
-def _purgers(site: Site) -> int:
-    """Threads for purging: few where the disk is local, many where each call waits for a network."""
-    from prune.control.lock import SHARED
-
-    kinds = {r.mount.file_system if r.mount else None for r in site.replicas if r.usable}
-    remote = any(kind is None or kind in SHARED or kind.startswith("fuse.") for kind in kinds)
-    return 32 if remote else 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from prune.control.record import Withdrawal
 from prune.inventory.site import OpenReplica
-from prune.stores.local import LocalRoot, Measure
-from prune.stores.pace import measure_copy
+from prune.stores.local import LocalRoot
+from prune.stores.pace import Measured, measure_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +25,28 @@ def trash_paths(withdrawal: Withdrawal) -> list[str]:
     return [f"trash/{name}" for _, name in withdrawal.moves]
 
 
-def misfit(replica: OpenReplica, withdrawal: Withdrawal) -> tuple[str | None, Measure | None]:
-    """Why what lies in the trash is not what was planned (None: it is), and its measure where it could be taken.
-
-    The top's own ctime is left out: the rename changed it.
-    """
+def misfit(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
+    """Why what lies in the trash is not what was planned; None: it is."""
     assert replica.control is not None
-    planned = withdrawal.identity
     try:
-        found, _ = measure_copy(replica.control.folder, trash_paths(withdrawal))
+        found: Measured = measure_copy(replica.control.folder, trash_paths(withdrawal))
     except OSError as error:
-        return f"cannot be looked at after it was withdrawn: {error.strerror}", None
-    if (found.files, found.size) != (planned.files, planned.size):
-        return f"{planned.files} files of {planned.size} bytes became {found.files} of {found.size}", found
-    if found.mtime_ns != planned.mtime_ns:
-        return "it was written to since it was planned", found
-    if found.inner_ctime_ns > planned.ctime_ns:
-        return "something in it changed since it was planned", found
-    return None, found
+        found = error
+    return differs(withdrawal, found)
+
+
+def differs(withdrawal: Withdrawal, found: Measured) -> str | None:
+    """The same for what was found there. The top's own ctime is left out: the rename changed it."""
+    if isinstance(found, OSError):
+        return f"cannot be looked at after it was withdrawn: {found.strerror}"
+    planned, (measure, _top) = withdrawal.identity, found
+    if (measure.files, measure.size) != (planned.files, planned.size):
+        return f"{planned.files} files of {planned.size} bytes became {measure.files} of {measure.size}"
+    if measure.mtime_ns != planned.mtime_ns:
+        return "it was written to since it was planned"
+    if measure.inner_ctime_ns > planned.ctime_ns:
+        return "something in it changed since it was planned"
+    return None
 
 
 def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
@@ -68,14 +73,17 @@ def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     return None
 
 
-def purge(replica: OpenReplica, withdrawal: Withdrawal) -> Purged:
+Remove = Callable[[LocalRoot, str], int]
+
+
+def purge(replica: OpenReplica, withdrawal: Withdrawal, remove: Remove = LocalRoot.remove) -> Purged:
     """Removes what was withdrawn, for good, and the manifest that spoke of it."""
     assert replica.control is not None
     files = 0
     trouble: str | None = None
     for name in trash_paths(withdrawal):
         try:
-            files += replica.control.folder.remove(name)
+            files += remove(replica.control.folder, name)
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from prune.control import record
@@ -18,6 +18,8 @@ from prune.deletion import trash
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Copy, Kind, StepPlan
 from prune.settings.schema import DAY
+from prune.stores.local import LocalRoot
+from prune.stores.pace import Measured
 
 CONFLICT_KEPT_NS = 7 * DAY  # a withdrawn copy whose name is taken again waits this long for a person
 
@@ -75,19 +77,24 @@ def withdraw(batch: Batch) -> None:
         _record_withdrawn(replica, batch.of(replica))
 
 
-def look_at_withdrawn(batch: Batch, vetoes: dict[int, str]) -> None:
+MeasureAll = Callable[[LocalRoot, Sequence[Sequence[str]]], list[Measured]]
+
+
+def look_at_withdrawn(batch: Batch, vetoes: dict[int, str], measure_all: MeasureAll) -> None:
     """Puts back every step of which any copy is not what was planned, or on which a veto fell meanwhile."""
     reasons = dict(vetoes)
-    for going in batch.going:
-        if not going.out:
-            continue
-        why, found = trash.misfit(going.replica, going.withdrawal)
-        if why is not None:
-            reasons.setdefault(going.copy.step, f"{going.copy.paths[0]} on {going.replica.name}: {why}")
-        elif found is not None:
-            going.freed, going.files = found.freed, found.files
+    for replica in batch.replicas:
+        out = [going for going in batch.of(replica) if going.out]
+        assert replica.control is not None
+        found = measure_all(replica.control.folder, [trash.trash_paths(going.withdrawal) for going in out])
+        for going, measured in zip(out, found, strict=True):
+            why = trash.differs(going.withdrawal, measured)
+            if why is not None:
+                reasons.setdefault(going.copy.step, f"{going.copy.paths[0]} on {replica.name}: {why}")
+            elif not isinstance(measured, OSError):
+                going.freed, going.files = measured[0].freed, measured[0].files
     for step, why in reasons.items():
-        together = [g for g in batch.going if g.copy.step == step and g.out]
+        together = [going for going in batch.going if going.copy.step == step and going.out]
         if together:
             batch.put_back[step] = why
         for going in together:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from prune.integrity.manifest import Manifest, content_digest, judge_by_manifest
+from prune.integrity.manifest import Manifest, content_digest, is_void, judge_by_manifest
 from prune.integrity.manifest import parse as parse_manifest
 from prune.inventory.copies import link_out, with_measure
 from prune.inventory.site import OpenReplica
@@ -57,8 +57,10 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
     found = with_measure(copy, total, first)
     found = replace(found, link=found.link or link_out(replica.root, links), weights_only=layout.weights_only(members))
     manifests, trouble = manifests_of(replica, copy)
+    structure = verdict
     for manifest in manifests:
         verdict = judge_by_manifest(manifest, members, verdict)
+    manifests = [manifest for manifest in manifests if not is_void(manifest, members, structure)]
     if trouble is not None and verdict.health is not Health.BROKEN:
         verdict = Verdict(Health.UNKNOWN, trouble)
     if manifests:
@@ -103,7 +105,7 @@ def manifests_of(replica: OpenReplica, copy: Copy) -> tuple[list[Manifest], str 
                 found.append(parse_manifest(text))
         except (ValueError, OSError) as error:
             return found, f"its manifest cannot be read: {error}"
-    return [manifest for manifest in found if manifest.step in (None, copy.step)], None
+    return [manifest for manifest in found if manifest.step == copy.step], None
 
 
 def digest(manifests: list[Manifest]) -> str:

@@ -120,6 +120,16 @@ class LocalRoot:
         status = os.fstat(self.fd)
         self.dev, self.ino = status.st_dev, status.st_ino
 
+    @classmethod
+    def at(cls, fd: int) -> LocalRoot:
+        """A root by a descriptor that somebody else opened, and will close."""
+        root = cls.__new__(cls)
+        root.root = root.real = f"/proc/self/fd/{fd}"
+        root.fd = fd
+        status = os.fstat(fd)
+        root.dev, root.ino = status.st_dev, status.st_ino
+        return root
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)

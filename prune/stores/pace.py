@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from prune.stores.base import FileStat
 from prune.stores.local import LocalRoot, Measure
 
 SLOW_ENTRY_NS = 100_000  # a call that waits this long is waiting for something other than this processor
 MANY = 32
+WORTH_FILES = 20_000  # below this the start of helper processes costs more than they save
 
 Measured = tuple[Measure, FileStat] | OSError
 
@@ -30,9 +30,21 @@ def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measur
     if not rest:
         return results
     if (time.monotonic_ns() - started) // entries < SLOW_ENTRY_NS:
-        return results + [_measure(root, paths) for paths in rest]
+        return results + _beside(root, rest, entries // len(results))
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(MANY, len(rest))) as pool:
         return results + list(pool.map(lambda paths: _measure(root, paths), rest))
+
+
+def _beside(root: LocalRoot, copies: Sequence[Sequence[str]], per_copy: int) -> list[Measured]:
+    """On a volume that answers at once: in this process, or in several where there is very much to look at."""
+    if per_copy * len(copies) < WORTH_FILES:
+        return [_measure(root, paths) for paths in copies]
+    from prune.stores.crew import Crew
+
+    with Crew([root]) as crew:
+        return list(crew.each(lambda helper, paths: helper.measure(root, paths), copies))
 
 
 def measure_copy(root: LocalRoot, paths: Sequence[str], inodes: set[int] | None = None) -> tuple[Measure, FileStat]:

@@ -1,0 +1,61 @@
+"""Who does the looking and the unlinking of a sweep: threads, more of them where calls wait, or helper processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from prune.control.lock import SHARED
+from prune.control.record import Withdrawal
+from prune.deletion import trash
+from prune.inventory.site import OpenReplica, Site
+from prune.model import StepPlan
+from prune.stores.crew import Crew
+from prune.stores.local import LocalRoot
+from prune.stores.pace import MANY, WORTH_FILES, Measured, measure_all
+
+_LOCAL_THREADS = 2
+
+
+class Hands:
+    """Use as a context manager; leaving it waits for all that was handed out."""
+
+    def __init__(self, site: Site, victims: Sequence[StepPlan]) -> None:
+        files = sum(copy.files or 0 for step in victims for copy in step.copies)
+        self._remote = _waits(site)
+        trashes = [r.control.folder for r in site.replicas if r.usable and r.control is not None]
+        self._crew = Crew(trashes) if files >= WORTH_FILES and not self._remote else None
+        self._pool = ThreadPoolExecutor(MANY if self._remote else _LOCAL_THREADS)
+
+    def __enter__(self) -> Hands:
+        if self._crew is not None:
+            self._crew.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        if self._crew is not None:
+            self._crew.__exit__()
+
+    def measure_all(self, root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
+        """What each copy in a trash folder measures."""
+        if self._crew is not None:
+            return list(self._crew.each(lambda helper, paths: helper.measure(root, paths), copies))
+        if self._remote:
+            return list(self._pool.map(lambda paths: measure_all(root, [paths])[0], copies))
+        return measure_all(root, copies)
+
+    def purge(self, replica: OpenReplica, withdrawal: Withdrawal) -> Future[trash.Purged]:
+        """Begins to remove what was withdrawn."""
+        if self._crew is None:
+            return self._pool.submit(trash.purge, replica, withdrawal)
+        crew = self._crew
+        return crew.submit(
+            lambda: trash.purge(replica, withdrawal, lambda root, path: crew.helper().remove(root, path))
+        )
+
+
+def _waits(site: Site) -> bool:
+    """Whether calls to any replica wait for a network or another process; not knowing means they may."""
+    kinds = [r.mount.file_system if r.mount else None for r in site.replicas if r.usable]
+    return any(kind is None or kind in SHARED or kind.startswith("fuse.") for kind in kinds)
