@@ -10,7 +10,7 @@ from prune import planner
 from prune.errors import PruneError
 from prune.inventory import gather, open_site
 from prune.inventory.judging import Evidence, no_evidence
-from prune.model import Block, Inventory, Outcome, Plan, RunOutcome, RunPlan
+from prune.model import Block, DeletedCopy, Inventory, Outcome, Plan, RunOutcome, RunPlan
 from prune.settings.schema import RunSettings, Settings
 from prune.stop import Stop
 
@@ -34,6 +34,7 @@ class Conduct:
     keep_going: Callable[[], bool] = lambda: True  # asked before each batch
     stop: Stop = field(default_factory=Stop)
     progress: Progress = _silent
+    told: Callable[[DeletedCopy], None] = lambda _copy: None  # hears of each copy as it is deleted
     clock: Callable[[], int] = time.time_ns
 
 

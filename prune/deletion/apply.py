@@ -146,10 +146,11 @@ def _counter(conduct: Conduct, plan: RunPlan) -> Callable[[DeletedCopy], None]:
     total = sum(len(step.copies) for step in plan.victims)
     done = 0
 
-    def told(_copy: DeletedCopy) -> None:
+    def told(copy: DeletedCopy) -> None:
         nonlocal done
         done += 1
         conduct.progress("deleting", done, total)
+        conduct.told(copy)
 
     return told
 
