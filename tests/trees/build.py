@@ -1,0 +1,81 @@
+"""Builders of small checkpoint trees: the one place where tests make them."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import time
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+HOUR = 3600.0
+STOP = b"\x80\x02}q\x00."  # the shortest pickle torch could have written: an empty dict
+
+
+def torch_zip(size: int = 4096, fill: bytes = b"w") -> bytes:
+    """What ``torch.save`` writes: a ZIP with ``data.pkl``, one record of ``size`` bytes, and ``version``."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", STOP)
+        archive.writestr("archive/data/0", (fill * size)[:size])
+        archive.writestr("archive/version", b"3\n")
+    return buffer.getvalue()
+
+
+def age(path: Path, seconds: float) -> None:
+    """Sets the mtime of a file, or of a directory and all in it, to ``seconds`` ago; links themselves, not targets."""
+    at = time.time() - seconds
+    below = [Path(folder) / name for folder, folders, files in os.walk(path) for name in (*folders, *files)]
+    for each in (*below, path):
+        os.utime(each, (at, at), follow_symlinks=False)
+
+
+def step_files(root: Path, steps: Iterable[int], *, seconds: float = 2 * HOUR, size: int = 4096) -> Path:
+    """``step_0010.pt`` …: whole torch files, each written a second after the one before, the newest that long ago."""
+    root.mkdir(parents=True, exist_ok=True)
+    numbers = sorted(steps)
+    for at, step in enumerate(numbers):
+        path = root / f"step_{step:04d}.pt"
+        path.write_bytes(torch_zip(size, fill=b"%d" % step))
+        age(path, seconds + len(numbers) - at)
+    return root
+
+
+def step_dirs(root: Path, steps: Iterable[int], *, seconds: float = 2 * HOUR, files: int = 3, size: int = 512) -> Path:
+    """``step-10/`` …: directories of whole torch files, the newest written that long ago."""
+    root.mkdir(parents=True, exist_ok=True)
+    numbers = sorted(steps)
+    for at, step in enumerate(numbers):
+        folder = root / f"step-{step}"
+        (folder / "optim").mkdir(parents=True)
+        for number in range(files):
+            (folder / f"rank_{number}.pt").write_bytes(torch_zip(size, fill=b"%d" % step))
+        (folder / "optim" / "state.pt").write_bytes(torch_zip(size))
+        age(folder, seconds + len(numbers) - at)
+    return root
+
+
+def mirrored(root: Path, mirror: Path) -> Path:
+    """A copy of a root with all its times, as a mirror has it."""
+    shutil.copytree(root, mirror, symlinks=True)
+    return mirror
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, ...]]:
+    """Every name below a root with inode, mode, links, size, mtime and ctime: what a preview must leave alone."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        for name in (".", *folders, *files):
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            found[os.path.relpath(path, root)] = (
+                status.st_ino, status.st_mode, status.st_nlink, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            )  # fmt: skip
+    return found
+
+
+def names(root: Path) -> set[str]:
+    """The final names in a root, hidden ones left out."""
+    return {name for name in os.listdir(root) if not name.startswith(".")}
