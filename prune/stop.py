@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -36,10 +37,16 @@ class Stop:
 
 
 @contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[Stop]:
-    """While the block runs, Ctrl-C and SIGTERM only raise ``stop``. In other threads than the main one: nothing."""
+def stopping_on_signals(stop: Stop, *, say: str = "") -> Iterator[Stop]:
+    """While the block runs, Ctrl-C and SIGTERM only raise ``stop``. In other threads than the main one: nothing.
+
+    ``say`` is written to stderr when the first of them comes, so that nobody thinks it went unheard.
+    """
 
     def raise_flag(number: int, _frame: FrameType | None) -> None:
+        if say and not stop:
+            with suppress(OSError):
+                os.write(2, f"{say}\n".encode())
         stop.request(number)
 
     before: dict[int, Any] = {}

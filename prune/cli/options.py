@@ -11,10 +11,11 @@ import click
 
 from prune import logs
 from prune.cli.output import Screen
+from prune.errors import UsageError
 
 if TYPE_CHECKING:
     from prune.settings.flags import RunFlags
-    from prune.settings.schema import RunSettings, Settings
+    from prune.settings.schema import Settings
 
 Function = Callable[..., Any]
 
@@ -98,13 +99,23 @@ class Chosen:
 
         return load(self.config, self.flags, self.runs)
 
-    def load_one(self) -> RunSettings:
-        """The one run that is chosen. Raises UsageError when there are several."""
+    def load_one(self) -> Settings:
+        """The settings, of exactly one run. Raises UsageError when several are chosen."""
         settings = self.load()
         if len(settings.runs) == 1:
-            return settings.runs[0]
+            return settings
         names = ", ".join(run.name for run in settings.runs[:20])
-        raise click.UsageError(f"Several runs are configured ({names}); choose one by --run.")
+        raise UsageError(f"{len(settings.runs)} runs are configured: {names}", mend="Choose one by --run.")
+
+    def state_and_names(self) -> tuple[str | None, tuple[str, ...]]:
+        """Where the journal is and which runs are asked for (none: all): needs no configuration to be there."""
+        from prune.settings.load import state_of
+
+        if not self.nothing_said:
+            settings = self.load()
+            named = self.runs or self.flags.primary is not None
+            return settings.state, tuple(run.name for run in settings.runs) if named else ()
+        return state_of(None), ()
 
     @property
     def nothing_said(self) -> bool:

@@ -55,25 +55,26 @@ class Screen:
         write(sys.stderr, f"{question} [y/N] ")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
-    def progress(self, title: str) -> Progress:
-        return Progress(title, sys.stderr, shown=sys.stderr.isatty() and not self.quiet and not self.json)
+    def progress(self) -> Progress:
+        """A progress line on stderr, where a person looks at it."""
+        return Progress(sys.stderr, shown=sys.stderr.isatty() and not self.quiet)
 
 
 class Progress:
     """One line on stderr that is written over, at most ten times a second; gone when the work is done."""
 
-    def __init__(self, title: str, stream: TextIO, *, shown: bool) -> None:
-        self._title, self._stream, self._shown = title, stream, shown
+    def __init__(self, stream: TextIO, *, shown: bool) -> None:
+        self._stream, self._shown = stream, shown
         self._last = 0.0
         self._width = 0
 
-    def __call__(self, done: int, total: int | None = None, what: str = "") -> None:
+    def __call__(self, what: str, done: int, of: int) -> None:
         now = time.monotonic()
         if not self._shown or now - self._last < 0.1:
             return
         self._last = now
-        of = f"/{total}" if total is not None else ""
-        line = f"{self._title} {done}{of} {what}"[: max(20, _columns() - 1)]
+        line = f"{what} {done}/{of}" if of else f"{what} {done}"
+        line = line[: max(20, _columns() - 1)]
         write(self._stream, "\r" + line.ljust(self._width))
         self._width = len(line)
 

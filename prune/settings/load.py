@@ -186,6 +186,19 @@ def _service(table: object, where: Where) -> Service:
     return Service(**values)
 
 
+def state_of(config: str | None) -> str | None:
+    """Where the journal is, by the variable or a configuration: the one named, or the one that would be found."""
+    if (state := _state_variable()) is not None:
+        return state
+    path = config if config is not None and os.path.isfile(config) else None
+    path = path or files.find_config(None, os.environ)
+    if path is None:
+        return None
+    where = Where(path)
+    said = files.read_toml(path).get("state")
+    return keys.read(files.expanded({"state": said}, where, os.environ), keys.TOP, where)["state"] if said else None
+
+
 def _state_variable() -> str | None:
     """Where the journal is, for a run that reads no file: it may still be shared."""
     state = os.environ.get("PRUNE_STATE")

@@ -1,0 +1,129 @@
+"""`prune apply`: the plan, carried out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prune.cli.options import Chosen, on_runs, verb
+from prune.cli.output import Screen
+
+if TYPE_CHECKING:
+    from prune.model import Outcome, Plan
+    from prune.settings.schema import Settings
+
+
+@verb("apply")
+@on_runs
+@click.argument("plan_file", metavar="[PLAN.json]", required=False)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; without a terminal nobody is asked.")
+@click.option("--if-free-below", metavar="SIZE|PERCENT", help="Only where the primary has less free than this.")
+@click.option("--allow-many", is_flag=True, help="Even where guards.max_delete says it is too many.")
+@click.option("--allow-rewound", is_flag=True, help="Even steps written after all that would be kept.")
+@click.option("--shard", metavar="I/N", help="Only the runs of this shard, 1 to N.")
+@click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
+@click.option("--metrics-file", metavar="FILE", help="Write metrics there for a textfile collector.")
+def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: Any) -> int:
+    """Carry a plan out: look at everything again, then delete what a fresh plan deletes.
+
+    With PLAN.json at most that reviewed plan is carried out, cut down to what a fresh one still deletes; it needs
+    no other option.
+    """
+    from prune import engine
+    from prune.cli.arguments import duration_option
+    from prune.cli.exits import code_of_outcome
+    from prune.stop import Stop, stopping_on_signals
+
+    wait_ns = duration_option("--wait", options["wait"])
+    chosen_settings, reviewed = _what(chosen, plan_file, options["shard"])
+    settings, spared = _only_where_short(chosen_settings, options["if_free_below"])
+    if not options["yes"]:
+        reviewed, agreed = _asked(screen, settings, reviewed)
+        if not agreed:
+            screen.warn("prune: nothing was deleted")
+            return 0
+    stop = Stop()
+    with screen.progress() as progress, stopping_on_signals(stop, say="prune: finishing the step in hand"):
+        conduct = engine.Conduct(
+            wait_ns=wait_ns,
+            allow_many=options["allow_many"],
+            allow_rewound=options["allow_rewound"],
+            stop=stop,
+            progress=progress,
+        )
+        outcome = engine.apply(settings, reviewed=reviewed, conduct=conduct)
+    outcome = replace(outcome, runs=(*outcome.runs, *spared))
+    if options["metrics_file"]:
+        from prune.service.textfile import write_metrics
+
+        write_metrics(options["metrics_file"], chosen_settings, outcome, now_ns=time.time_ns())
+    _tell(screen, outcome)
+    return stop.exit_code or code_of_outcome(outcome, strict=screen.strict)
+
+
+def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:
+    """The settings to apply and the plan that limits it; a plan file brings its own settings."""
+    from prune.report.reviewed import check_same_roots, read_plan
+    from prune.settings.shards import parse_shard
+    from prune.settings.shards import shard as shard_of_settings
+
+    reviewed = read_plan(plan_file) if plan_file is not None else None
+    if reviewed is None or not chosen.nothing_said:
+        settings = chosen.load()
+        if reviewed is not None:
+            check_same_roots(reviewed, settings, source=str(plan_file))
+    else:
+        settings = _with_state(reviewed.settings)
+    return (shard_of_settings(settings, *parse_shard(shard)) if shard is not None else settings), reviewed
+
+
+def _with_state(settings: Settings) -> Settings:
+    """A plan does not hold where the journal is, since that may be a URL with a password: its configuration does."""
+    from prune.settings.load import state_of
+
+    return replace(settings, state=state_of(settings.source))
+
+
+def _only_where_short(settings: Settings, mark: str | None) -> tuple[Settings, list[Any]]:
+    """The runs whose primary has less free than the mark, before anything is listed; and outcomes of the others."""
+    if mark is None:
+        return settings, []
+    from prune.cli.arguments import room_option
+    from prune.room import has_room, spared_outcome
+
+    wanted = room_option("--if-free-below", mark)
+    spared = [run for run in settings.runs if has_room(run.primary, wanted)]
+    short = tuple(run for run in settings.runs if run not in spared)
+    return replace(settings, runs=short), [spared_outcome(run) for run in spared]
+
+
+def _asked(screen: Screen, settings: Settings, reviewed: Plan | None) -> tuple[Plan | None, bool]:
+    """Shows a person what would go and asks; nothing beyond what was shown is deleted then."""
+    import sys
+
+    if not sys.stdin.isatty():
+        return reviewed, True
+    from prune import engine
+    from prune.report.render import show
+    from prune.report.tables import plan_report
+
+    plan = reviewed or engine.plan(settings)
+    victims = sum(len(run.victims) for run in plan.runs)
+    if not victims:
+        return reviewed, True  # nothing to ask for; a fresh look may still clear what a dead pass left
+    show(plan_report(plan, verbose=screen.verbose), screen)
+    return plan, screen.agrees(f"Delete {victims} steps?", yes=False)
+
+
+def _tell(screen: Screen, outcome: Outcome) -> None:
+    from prune.report.json import result_to_json
+    from prune.report.outcomes import outcome_report
+    from prune.report.render import show
+
+    if screen.json:
+        screen.emit(result_to_json(outcome))
+    else:
+        show(outcome_report(outcome, verbose=screen.verbose), screen)

@@ -1,0 +1,38 @@
+"""`prune plan`: the preview. It writes nothing but the file it is asked for."""
+
+from __future__ import annotations
+
+import click
+
+from prune.cli.options import Chosen, on_runs, verb
+from prune.cli.output import Screen
+
+
+@verb("plan")
+@on_runs
+@click.option("--out", metavar="FILE", help="Write the plan there as JSON; `prune apply FILE` carries it out.")
+def command(screen: Screen, chosen: Chosen, out: str | None) -> int:
+    """Preview what would be kept and deleted on each replica, and why. Changes nothing.
+
+    \b
+    prune plan --primary /data/ckpt/tiny --mirror /mnt/mirror/tiny --keep-last 12
+    """
+    from prune import engine
+    from prune.cli.exits import code_of_plan
+    from prune.report.json import plan_to_json
+    from prune.report.render import show
+    from prune.report.tables import attention_lines, plan_report
+
+    settings = chosen.load()
+    with screen.progress() as progress:
+        plan = engine.plan(settings, progress=progress)
+    document = plan_to_json(plan) if screen.json or out else {}
+    if out:
+        from prune.cli.files import write_beside_roots
+
+        write_beside_roots(out, document, settings)
+    if screen.json:
+        screen.emit(document)
+    else:
+        show([*attention_lines(settings.notices), *plan_report(plan, verbose=screen.verbose)], screen)
+    return code_of_plan(plan, strict=screen.strict)

@@ -1,0 +1,88 @@
+"""What applying did, as a person reads it: measured figures, in the past tense."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from prune.model import Outcome, RunOutcome
+from prune.report.lines import Cell, Line, Report, line, listed, printable
+from prune.report.tables import attention_lines
+from prune.settings.units import format_size
+
+_SHOWN = 10
+
+
+def outcome_report(outcome: Outcome, *, verbose: bool = False) -> Report:
+    """Every run's outcome; long lists are cut unless ``verbose``."""
+    report: Report = []
+    for run in outcome.runs:
+        report += run_outcome_report(run, verbose=verbose)
+    report.append(line(Cell(f"plan {outcome.plan}; `prune history` tells it later.", "dim")))
+    return report
+
+
+def run_outcome_report(run: RunOutcome, *, verbose: bool = False) -> Report:
+    report: Report = [line(Cell(printable(run.run), "strong"), f": {_headline(run)}")]
+    if run.blocked is not None:
+        on = f" ({run.blocked.replica})" if run.blocked.replica else ""
+        report.append(
+            line(Cell("BLOCKED ", "bad"), f"{run.blocked.block}{on}: {printable(run.blocked.detail)}", indent=2)
+        )
+    report += [
+        line(Cell("FAILED ", "bad"), f"step {copy.step} on {copy.replica}: {printable(copy.error)}", indent=2)
+        for copy in run.failed
+    ]
+    report += _guarded(run, verbose=verbose)
+    report += attention_lines(run.attention)
+    report += _room(run)
+    return report
+
+
+def _headline(run: RunOutcome) -> str:
+    parts = []
+    if run.deleted:
+        steps = {copy.step for copy in run.deleted}
+        parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run)})")
+    if waiting := sum(not copy.purged for copy in run.deleted):
+        parts.append(f"{_count(waiting, 'copy', 'copies')} of them in the trash, `prune undo` puts them back")
+    if run.gone:
+        parts.append(f"{_count(len(run.gone), 'copy', 'copies')} were already gone")
+    if run.orphans_deleted:
+        size = format_size(sum(size for _, _, size in run.orphans_deleted))
+        parts.append(f"removed {_count(len(run.orphans_deleted), 'temporary', 'temporaries')} of dead writers ({size})")
+    return "; ".join(parts) if parts else "deleted nothing"
+
+
+def _by_replica(run: RunOutcome) -> str:
+    freed: Counter[str] = Counter()
+    for copy in run.deleted:
+        freed[copy.replica] += copy.bytes
+    return listed([f"{format_size(size)} on {replica}" for replica, size in freed.items()])
+
+
+def _guarded(run: RunOutcome, *, verbose: bool) -> list[Line]:
+    shown = run.guarded if verbose else run.guarded[:_SHOWN]
+    lines = [
+        line(Cell("held ", "warn"), f"step {step.step}: {step.guard}: {printable(step.detail)}", indent=2)
+        for step in shown
+    ]
+    if len(run.guarded) > len(shown):
+        lines.append(line(Cell(f"… and {len(run.guarded) - len(shown)} more; --verbose shows all", "dim"), indent=2))
+    return lines
+
+
+def _room(run: RunOutcome) -> list[Line]:
+    lines = []
+    for replica, after in run.free_after.items():
+        before = run.free_before.get(replica)
+        gained = f" ({_signed(after - before)})" if before is not None and after != before else ""
+        lines.append(line(f"{replica}: {format_size(after)} free{gained}", indent=2))
+    return lines
+
+
+def _signed(size: int) -> str:
+    return f"+{format_size(size)}" if size >= 0 else format_size(size)
+
+
+def _count(number: int, word: str, plural: str | None = None) -> str:
+    return f"{number} {word if number == 1 else plural or word + 's'}"
