@@ -35,6 +35,7 @@ class Conduct:
     stop: Stop = field(default_factory=Stop)
     progress: Progress = _silent
     told: Callable[[DeletedCopy], None] = lambda _copy: None  # hears of each copy as it is deleted
+    planned: Callable[[RunPlan], None] = lambda _plan: None  # hears of each plan before it is carried out
     clock: Callable[[], int] = time.time_ns
 
 

@@ -39,6 +39,7 @@ def apply_run(
     with open_site(run) as site, Locks() as locks:
         free_before = _free(site)
         first = _plan(site, conduct.clock(), conduct, journal, measure=False)
+        conduct.planned(first)
         if first.blocked is not None and not _settles_by_itself(first):
             return _blocked(run, first, journal, plan_id, conduct)
         if _quiet(site, first):
@@ -110,6 +111,7 @@ def _under_locks(
     if plan.victims:
         inventory, plan = check_newest(site, inventory, plan, lambda i: _planned(site, i, now, conduct), journal, now,
                                        conduct.progress)  # fmt: skip
+    conduct.planned(plan)
     chosen, dropped = _cut_down(plan, reviewed)
     if plan.blocked is not None:
         return _with_recovery(_outcome(run, plan, Tally(blocked=plan.blocked), dropped, attention), recovered)
