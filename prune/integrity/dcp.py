@@ -8,10 +8,10 @@ Shards have no end record: each must be long enough for everything the metadata 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from prune.integrity import pickles
-from prune.integrity.window import Damage
+from prune.integrity import pickles, zips
+from prune.integrity.window import Damage, Window
 
 NAME = ".metadata"
 SHARD = re.compile(r"(?:.+)?__(\d+)_(\d+)\.distcp")
@@ -46,8 +46,11 @@ def unfinished(names: Iterable[str]) -> str | None:
     return None
 
 
-def needed(data: bytes) -> Mapping[str, int] | None:
-    """How long each shard must be at the least, by its name; None where the metadata says no such thing.
+Places = Mapping[str, frozenset[tuple[int, int]]]  # by a shard's name: offset and length of each thing in it
+
+
+def places(data: bytes) -> Places | None:
+    """What lies where, by shard; None where the metadata says no such thing.
 
     Raises Damage when the metadata itself is cut or is none.
     """
@@ -62,26 +65,45 @@ def needed(data: bytes) -> Mapping[str, int] | None:
     storage = value.get("storage_data") if isinstance(value, pickles.Opaque) else None
     if not isinstance(storage, dict):
         return None
-    lengths: dict[str, int] = {}
-    for place in storage.values():
-        path, end = _end(place)
-        if path is None:
+    found: dict[str, set[tuple[int, int]]] = {}
+    for item in storage.values():
+        place = _place(item)
+        if place is None:
             return None
-        lengths[path] = max(end, lengths.get(path, 0))
-    return lengths
+        found.setdefault(place[0], set()).add(place[1:])
+    return {path: frozenset(spans) for path, spans in found.items()}
 
 
-def _end(place: object) -> tuple[str | None, int]:
-    if not isinstance(place, pickles.Opaque) or not place.name.endswith(_STORAGE):
-        return None, 0
-    path, offset, length = place.get("relative_path"), place.get("offset"), place.get("length")
+def needed(found: Places) -> Mapping[str, int]:
+    """How long each shard must be at the least."""
+    return {path: max(offset + length for offset, length in spans) for path, spans in found.items()}
+
+
+def check_sums(window: Window, spans: frozenset[tuple[int, int]], tick: Callable[[int], None]) -> bool:
+    """Reads what lies in one shard against its checksums: torch.save writes each thing as a ZIP of its own.
+
+    False where something has no checksums. Raises Damage.
+    """
+    if sum(length for _, length in spans) > window.size:
+        return False
+    complete = True
+    for offset, length in sorted(spans):
+        part = window.part(offset, length)
+        complete = zips.looks_like(part) and zips.check_sums(part, tick) and complete
+    return complete
+
+
+def _place(item: object) -> tuple[str, int, int] | None:
+    if not isinstance(item, pickles.Opaque) or not item.name.endswith(_STORAGE):
+        return None
+    path, offset, length = item.get("relative_path"), item.get("offset"), item.get("length")
     if not isinstance(path, str) or not isinstance(offset, int) or not isinstance(length, int):
-        return None, 0
-    if path.startswith("/") or {"", ".", ".."} & set(path.split("/")):
+        return None
+    if {"", ".", ".."} & set(path.split("/")):
         raise Damage(f"the metadata names {path[:80]!a}, which is not below its directory")
-    if offset < 0 or length < 0:
+    if offset < 0 or length < 0 or max(offset, length) >> 62:
         raise Damage(f"the metadata gives {path[:80]!a} an impossible place")
-    return path, offset + length
+    return path, offset, length
 
 
 def too_short(lengths: Mapping[str, int], sizes: Mapping[str, int]) -> str | None:

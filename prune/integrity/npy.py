@@ -15,9 +15,13 @@ _DESCR = re.compile(r"'descr':\s*'([<>|=])([a-zA-Z])(\d{1,9})(?:\[\w+\])?'")
 _SHAPE = re.compile(r"'shape':\s*\(([\d,\sL]*)\)")
 
 
+def looks_like(window: Window) -> bool:
+    return window.head[: len(MAGIC)] == MAGIC
+
+
 def check(window: Window) -> bool:
     """Whether the file has the bytes its header asks for; False for object arrays and records. Raises Damage."""
-    if window.head[:6] != MAGIC:
+    if not looks_like(window):
         return False
     wide = window.head[6:7] != b"\x01"
     start = 12 if wide else 10

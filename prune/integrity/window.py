@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from typing import BinaryIO
+
+from prune.integrity import stream
 
 EDGE = 4096  # bytes looked at on either end
 MOST = 64 << 20  # no single read is longer, whatever length a file claims
@@ -20,25 +23,31 @@ class Doubt(ValueError):
 
 
 class Window:
-    """Reads at offsets of one open file, each bounded; its length is its own, not the one that was listed.
+    """Reads at offsets of one open file, or of a part of it, each bounded.
 
-    Raises OSError where the file cannot be read.
+    The length is the file's own, not one that was listed. Raises OSError where the file cannot be read.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, start: int = 0, size: int | None = None) -> None:
         self.file = file
-        self.size = file.seek(0, os.SEEK_END)
+        self.start = start
+        rest = max(0, file.seek(0, os.SEEK_END) - start)
+        self.size = rest if size is None else min(size, rest)
 
     @classmethod
     def over(cls, data: bytes) -> Window:
         """A window on bytes in memory."""
         return cls(io.BytesIO(data))
 
+    def part(self, offset: int, size: int) -> Window:
+        """A window on some of these bytes."""
+        return Window(self.file, self.start + offset, min(size, max(0, self.size - offset)))
+
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; fewer where the file ends, none outside of it."""
+        """Up to ``length`` bytes from ``offset``; fewer where the window ends, none outside of it."""
         if offset < 0 or offset >= self.size or length <= 0:
             return b""
-        self.file.seek(offset)
+        self.file.seek(self.start + offset)
         return self.file.read(min(length, self.size - offset, MOST))
 
     def exactly(self, offset: int, length: int, what: str) -> bytes:
@@ -49,6 +58,11 @@ class Window:
         if len(data) != length:
             raise Damage(f"{what} reaches to byte {offset + length}, the file has {self.size}")
         return data
+
+    def pieces(self, offset: int, length: int) -> Iterator[memoryview]:
+        """The bytes from ``offset``, piece by piece, each valid until the next; fewer where the window ends."""
+        length = min(length, max(0, self.size - offset))
+        yield from stream.pieces(self.file, self.start + offset, length)
 
     @cached_property
     def head(self) -> bytes:
