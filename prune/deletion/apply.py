@@ -38,11 +38,16 @@ def apply_run(
     """Deletes what a fresh plan deletes, cut down to ``reviewed`` where there is one. Never raises for a replica."""
     with open_site(run) as site, Locks() as locks:
         free_before = _free(site)
-        first = _plan(site, conduct.clock(), conduct, journal, measure=False)
+        now = conduct.clock()
+        inventory = gather(
+            site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, measure=False,
+            progress=conduct.progress,
+        )  # fmt: skip
+        first = _planned(site, inventory, now, conduct)
         conduct.planned(first)
         if first.blocked is not None and not _settles_by_itself(first):
             return _blocked(run, first, journal, plan_id, conduct)
-        if _quiet(site, first):
+        if _quiet(site, inventory, first, now, conduct):
             return _told(RunOutcome(run.name, guarded=_guarded(first), free_before=free_before, free_after=free_before,
                                     attention=first.attention), journal, plan_id, conduct)  # fmt: skip
         relieved: list[DeletedCopy] = []
@@ -65,14 +70,6 @@ def apply_run(
         return _told(outcome, journal, plan_id, conduct)
 
 
-def _plan(site: Site, now_ns: int, conduct: Conduct, journal: Journal, *, measure: bool = True) -> RunPlan:
-    inventory = gather(
-        site, now_ns=now_ns, evidence=journal.evidence, keep_last=conduct.keep_last, measure=measure,
-        progress=conduct.progress,
-    )  # fmt: skip
-    return _planned(site, inventory, now_ns, conduct)
-
-
 def _planned(site: Site, inventory: Inventory, now_ns: int, conduct: Conduct) -> RunPlan:
     return planner.plan(
         inventory, site.run, now_ns, keep_last=conduct.keep_last, allow_many=conduct.allow_many,
@@ -85,8 +82,10 @@ def _settles_by_itself(plan: RunPlan) -> bool:
     return {block.block for block in plan.blocks} <= {"replica-vanished"} and any(r.trash_bytes for r in plan.replicas)
 
 
-def _quiet(site: Site, plan: RunPlan) -> bool:
-    """Nothing to delete, to settle or to remember."""
+def _quiet(site: Site, inventory: Inventory, plan: RunPlan, now_ns: int, conduct: Conduct) -> bool:
+    """Nothing to delete, to look at before deleting, to settle or to remember."""
+    if planner.wanted(inventory, site.run, now_ns, keep_last=conduct.keep_last, allow_rewound=conduct.allow_rewound):
+        return False
     orphans = any(orphan.decision is Decision.DELETE for orphan in plan.orphans)
     trashed = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
     return not (plan.victims or orphans or trashed or _volumes_to_write(site) or _memory_differs(site, plan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from prune.inventory.judging import manifests_of, members_of
+from prune.inventory.judging import manifest_of, members_of
 from prune.inventory.site import OpenReplica, Site
 from prune.journal import Event, Journal
 from prune.model import Copy, Decision, Health, Identity, Inventory, RunPlan, Verdict
@@ -77,8 +77,8 @@ def content_verdict(site: Site, replica: OpenReplica, copy: Copy) -> tuple[Verdi
         members, total, first, _ = members_of(replica.root, copy)
         verdict = site.layout.examine(members, replica.root)
         if verdict.health.restorable:
-            manifests, _trouble = manifests_of(replica, copy)
-            verdict = check_content(members, replica.root, manifests=manifests, structure=verdict)
+            manifest, _trouble = manifest_of(replica, copy)
+            verdict = check_content(members, replica.root, manifest=manifest, known=verdict)
         return verdict, total.identity(first)
     except OSError as error:
         return Verdict(Health.UNKNOWN, f"{error.filename or copy.paths[0]}: {error.strerror}"), copy.identity

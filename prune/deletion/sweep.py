@@ -83,6 +83,7 @@ class Sweep:
     tally: Tally = field(default_factory=Tally)
     _purges: list[tuple[Going, Future[trash.Purged]]] = field(default_factory=list)
     _hands: Hands = field(init=False, repr=False)
+    _fresh: dict[int, StepPlan] | None = None  # the latest look's, where there was one
     _signals: object = None
     _looked_ns: int = 0
     _look_cost_ns: int = 0
@@ -97,6 +98,7 @@ class Sweep:
                 chosen, victims = victims[: self.terms.batch], victims[self.terms.batch :]
                 self._batch(chosen)
             self._collect(wait=True)
+        self.tally.deleted.sort(key=lambda copy: (copy.step, copy.replica))
         return self.tally
 
     def _batch(self, chosen: Sequence[StepPlan]) -> None:
@@ -120,8 +122,14 @@ class Sweep:
             self.tally.blocked = Block("locked", lost, "the lock was lost to another process; nothing more is deleted")
             return []
         since = time.monotonic_ns() - self._looked_ns
-        if self._read_signals() == self._signals and since < max(LOOK_EVERY_NS, 20 * self._look_cost_ns):
-            return list(chosen)
+        if self._read_signals() != self._signals or since >= max(LOOK_EVERY_NS, 20 * self._look_cost_ns):
+            self._look_afresh()
+        if self.tally.blocked is not None:
+            return []
+        return list(chosen) if self._fresh is None else self._still_victims(chosen, self._fresh)
+
+    def _look_afresh(self) -> None:
+        """Lists and plans again; what has not changed is not looked at again."""
         started = time.monotonic_ns()
         now = self.locks.now_ns(self.clock())
         self.inventory = gather(
@@ -134,10 +142,8 @@ class Sweep:
         self._signals = self._read_signals()
         self._looked_ns = time.monotonic_ns()
         self._look_cost_ns = self._looked_ns - started
-        if fresh.blocked is not None:
-            self.tally.blocked = fresh.blocked
-            return []
-        return self._still_victims(chosen, {step.step: step for step in fresh.steps})
+        self.tally.blocked = fresh.blocked
+        self._fresh = {step.step: step for step in fresh.steps}
 
     def _still_victims(self, chosen: Sequence[StepPlan], fresh: dict[int, StepPlan]) -> list[StepPlan]:
         still = []

@@ -56,15 +56,13 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
         return replace(copy, health=Health.UNKNOWN, detail=f"{error.filename or copy.paths[0]}: {error.strerror}")
     found = with_measure(copy, total, first)
     found = replace(found, link=found.link or link_out(replica.root, links), weights_only=layout.weights_only(members))
-    manifests, trouble = manifests_of(replica, copy)
-    structure = verdict
-    for manifest in manifests:
-        verdict = judge_by_manifest(manifest, members, verdict)
-    manifests = [manifest for manifest in manifests if not is_void(manifest, members, structure)]
+    manifest, trouble = manifest_of(replica, copy)
+    if manifest is not None:
+        structure, verdict = verdict, judge_by_manifest(manifest, members, verdict)
+        if not is_void(manifest, members, structure):
+            found = replace(found, created_at_ns=manifest.created_at_ns, content=content_digest(manifest))
     if trouble is not None and verdict.health is not Health.BROKEN:
         verdict = Verdict(Health.UNKNOWN, trouble)
-    if manifests:
-        found = replace(found, created_at_ns=max(m.created_at_ns for m in manifests), content=digest(manifests))
     return settle_age(with_evidence(found, verdict, replica, evidence), now_ns, fresh_ns)
 
 
@@ -92,22 +90,25 @@ def settle_age(copy: Copy, now_ns: int, fresh_ns: int) -> Copy:
     return copy
 
 
-def manifests_of(replica: OpenReplica, copy: Copy) -> tuple[list[Manifest], str | None]:
-    """The manifests that speak of this copy, and what is wrong with one that cannot be read."""
+def manifest_of(replica: OpenReplica, copy: Copy) -> tuple[Manifest | None, str | None]:
+    """The manifest that speaks of this copy, and what is wrong with one that cannot be read.
+
+    Files of one step that were published one by one have a manifest each: together they are the copy's.
+    """
     if replica.control is None:
-        return [], None
+        return None, None
     found: list[Manifest] = []
     for path in copy.paths:
-        name = path.rpartition("/")[2]
         try:
-            text = replica.control.manifest_text(name)
+            text = replica.control.manifest_text(path.rpartition("/")[2])
             if text is not None:
                 found.append(parse_manifest(text))
         except (ValueError, OSError) as error:
-            return found, f"its manifest cannot be read: {error}"
-    return [manifest for manifest in found if manifest.step == copy.step], None
-
-
-def digest(manifests: list[Manifest]) -> str:
-    """One digest for the content that manifests promise."""
-    return "+".join(content_digest(manifest) for manifest in manifests)
+            return None, f"its manifest cannot be read: {error}"
+    mine = [manifest for manifest in found if manifest.step == copy.step]
+    if not mine:
+        return None, None
+    files = {file.path: file for manifest in mine for file in manifest.files}
+    return replace(
+        mine[0], created_at_ns=max(manifest.created_at_ns for manifest in mine), files=tuple(files.values())
+    ), None
