@@ -61,7 +61,8 @@ def expanded(value: Any, where: Where, environ: Mapping[str, str], *, key: str =
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: _variable(match, value, where, environ, key), value)
     if isinstance(value, Mapping):
-        below = where.down(key) if key else where
+        called = value.get("name")
+        below = where.down(key, aka=called if isinstance(called, str) else "") if key else where
         return {name: expanded(item, below, environ, key=str(name)) for name, item in value.items()}
     if isinstance(value, list):
         below = where.down(key) if key else where
