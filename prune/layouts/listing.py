@@ -38,6 +38,7 @@ def read_root(layout: Layout, reader: Reader, base: str = "", *, now_ns: int, fr
     foreign += len(claims) - len(settled)
     view = RootView(reader, base, settled, now_ns, fresh_ns)
     view = replace(view, claims=layout.renumber(settled, view))
+    foreign += len(settled) - len(view.claims)
     if links_seen:
         found = list(_links_to_steps(layout, view))
         foreign -= len(found)
@@ -59,11 +60,11 @@ def _claimed(layout: Layout, reader: Reader, base: str) -> Iterator[tuple[Entry,
         for entry in reader.scan(join(base, waiting.pop())):
             if entry.name == CONTROL:
                 continue
-            claim = layout.claim(Entry(relative(base, entry.path), entry.kind))
+            claim = layout.claim(Entry(relative(base, entry.path), entry.kind) if base else entry)
             if claim is not None and claim.part is Part.CONTAINER:
                 waiting.append(claim.path)
                 continue
-            yield entry, claim and replace(claim, path=entry.path)
+            yield entry, replace(claim, path=entry.path) if claim and base else claim
 
 
 def _links_to_steps(layout: Layout, view: RootView) -> Iterator[Claim]:

@@ -11,6 +11,7 @@ from prune.layouts.base import Reader, RootView
 from prune.stores.base import read_text
 
 FILE = "metrics.json"
+_LARGE = 10**300  # JSON has whole numbers that no float can hold
 LIMIT = 64 << 20  # bytes of JSON read at most
 
 
@@ -38,14 +39,16 @@ def in_names(view: RootView) -> dict[int, dict[str, float]]:
 
 
 def numbers(row: Any) -> dict[str, float]:
-    """The numbers in a JSON object, by name; truth values are none."""
+    """The numbers in a JSON object, by name, NaN included; truth values and infinities are none."""
     if not isinstance(row, dict):
         return {}
-    return {
-        str(name): float(value)
-        for name, value in row.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    }
+    return {str(name): float(value) for name, value in row.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value != value or abs(value) < _LARGE
 
 
 def read_json(reader: Reader, path: str, limit: int = LIMIT) -> Any:

@@ -29,6 +29,9 @@ _RSYNC = re.compile(r"\.(?P<name>.+)\.(?=[A-Za-z0-9]*[A-Z0-9])(?!sha256)[A-Za-z0
 # safetensors writes to such a file in the same directory before it renames it; it names no step.
 _NAMELESS = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
+# A million foreign names must cost little: only names with such a word, or hidden ones, are looked at closely.
+_MAYBE = re.compile(r"\A\.|tmp|temp|part|staging|incomplete|inprogress")
+
 _PAIR = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9_/.]*?)=(?P<value>[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf))"
     r"(?=[-_,]|\Z)",
@@ -39,15 +42,22 @@ COUNTERS = frozenset({"epoch", "step", "global_step", "batch", "v"})
 
 def written_for(name: str) -> Iterator[str]:
     """The final names that a temporary name may be written for; nothing for a name that is no temporary."""
+    if _MAYBE.search(name) is None:
+        return
     for pattern in (_SUFFIX, _PREFIX, _RSYNC):
         found = pattern.fullmatch(name)
         if found is not None:
             yield found["name"]
 
 
+def prefixed(name: str) -> bool:
+    """Whether a name says at its start that it is a temporary: ``tmp-step_60.pt``, ``.staging-000400``."""
+    return _PREFIX.fullmatch(name) is not None
+
+
 def nameless_temporary(name: str) -> bool:
     """Whether this is a temporary that tells no step."""
-    return _NAMELESS.fullmatch(name) is not None
+    return name.startswith(".tmp") and _NAMELESS.fullmatch(name) is not None
 
 
 def metrics(stem: str) -> dict[str, float]:

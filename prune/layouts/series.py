@@ -27,7 +27,7 @@ def settle(claims: Sequence[Claim]) -> Sequence[Claim]:
     chosen = longer or steps
     if not _one_family(chosen):
         return claims
-    ours = [claim for claim in claims if claim.part is Part.POINTER or claim.series in chosen]
+    ours = [claim for claim in claims if claim.series in chosen or _of_no_series(claim)]
     return ours if len(chosen) == 1 else [replace(claim, series=ONE_SET) for claim in ours]
 
 
@@ -46,6 +46,11 @@ def collision(claims: Iterable[Claim]) -> str | None:
         return None
     one, other = sorted(claim.path for claim in first_of.values())[:2]
     return f"{one} and {other} belong to different series of names, and nothing tells which one is the run's"
+
+
+def _of_no_series(claim: Claim) -> bool:
+    """Pointers, and temporaries whose name tells too little (``.tmpX1y2Z3``, ``.staging-000400``)."""
+    return claim.part is Part.POINTER or (claim.part is Part.TEMPORARY and not claim.series)
 
 
 def _steps_by_series(claims: Iterable[Claim]) -> dict[str, set[int]]:

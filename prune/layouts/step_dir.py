@@ -33,7 +33,7 @@ def read(name: str) -> StepName | None:
     """Reads a directory's name as ``<words><number>`` or a bare number; None when it is not one, in full."""
     if _NUMBER.fullmatch(name):
         return StepName(int(name), "")
-    match = _NAME.fullmatch(name)
+    match = None if naming.prefixed(name) else _NAME.fullmatch(name)
     return match and StepName(int(match["step"]), _EPOCH.sub(r"\1#", match["prefix"]))
 
 
@@ -56,6 +56,10 @@ class StepDir(Around):
         return Claim(entry.path, entry.kind, Part.PAYLOAD, found.step, found.series)
 
     def settle(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Beside names that say ``step``, bare numbers are years, samples, anything."""
+        payload = [claim for claim in claims if claim.part is Part.PAYLOAD]
+        if any(claim.series for claim in payload):
+            claims = [claim for claim in claims if claim.series or claim.part is not Part.PAYLOAD]
         return series.settle(claims)
 
     def collisions(self, claims: Sequence[Claim]) -> str | None:

@@ -62,7 +62,7 @@ def read(name: str) -> StepName | None:
 def read_stem(stem: str) -> StepName | None:
     """Reads a name without its extension as ``<prefix><number>``, metrics as ``-loss=0.21`` allowed behind."""
     match = _NAME.fullmatch(stem)
-    if match is None or _SHARD.fullmatch(stem):
+    if match is None or naming.prefixed(stem) or _SHARD.fullmatch(stem):
         return None
     prefix = match["prefix"]
     separated = _SEPARATED.fullmatch(prefix)

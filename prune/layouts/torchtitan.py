@@ -38,7 +38,7 @@ class Torchtitan(dcp.Dcp):
         step = _STEP.fullmatch(name)
         if folder:
             inside = step is not None and _REPLICA.fullmatch(folder) is not None
-            return Claim(entry.path, entry.kind, Part.SIDECAR, int(step["step"])) if step and inside else None
+            return Claim(entry.path, entry.kind, Part.SIDECAR, int(step["step"]), "step-") if step and inside else None
         if entry.kind is Kind.DIR and _REPLICA.fullmatch(name):
             return Claim(entry.path, entry.kind, Part.CONTAINER)
         claim = super().own(entry)
