@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from prune.forecast import Forecast
 from prune.model import Attention, Block, Decision, RunOutcome, RunPlan, nothing
+from prune.settings.units import format_size
+from prune.stores.base import Space
 
 STEPS_HELD = 50_000  # with more steps than this over all runs, views keep their sums and let the steps go
 
@@ -33,7 +35,8 @@ class RunView:
     forecasts: Mapping[str, Forecast] = field(default_factory=nothing)
     outcome: RunOutcome | None = None
     error: str | None = None  # why the last pass ended without a plan
-    attention: tuple[Attention, ...] = ()  # the plan's, the outcome's and the pressure's
+    noted: tuple[Attention, ...] = ()  # the plan's, the outcome's and the forecast's
+    pressed: tuple[Attention, ...] = ()  # what the last try to make room left to be said
     seen_ns: int | None = None
     last_success_ns: int | None = None
     last_delete_ns: int | None = None
@@ -47,6 +50,10 @@ class RunView:
         planned = self.plan.blocks if self.plan else ()
         met = self.outcome.blocked if self.outcome else None
         return planned if met is None or met in planned else (*planned, met)
+
+    @property
+    def attention(self) -> tuple[Attention, ...]:
+        return tuple(dict.fromkeys((*self.noted, *self.pressed)))
 
     @property
     def steps_held(self) -> int:
@@ -70,7 +77,7 @@ def counted(plan: RunPlan) -> Counts:
 
 
 def after_plan(view: RunView, plan: RunPlan, *, now_ns: int, forecasts: Mapping[str, Forecast]) -> RunView:
-    """The view once a plan was made. A plan that is not blocked is a good pass where nothing was to be applied."""
+    """The view once a plan was made."""
     return replace(
         view,
         plan=plan,
@@ -78,13 +85,13 @@ def after_plan(view: RunView, plan: RunPlan, *, now_ns: int, forecasts: Mapping[
         forecasts=forecasts,
         outcome=None,
         error=None,
-        attention=plan.attention,
+        noted=tuple(dict.fromkeys((*plan.attention, *unfit(forecasts)))),
         seen_ns=now_ns,
     )
 
 
 def after_apply(view: RunView, outcome: RunOutcome, *, now_ns: int) -> RunView:
-    """The view once its plan was carried out."""
+    """The view once its plan was carried out. A pass is good when nothing blocked it and nothing failed."""
     deleted = {copy.step for copy in outcome.deleted}
     freed = Counter(dict(view.deleted_bytes))
     for copy in outcome.deleted:
@@ -93,13 +100,42 @@ def after_apply(view: RunView, outcome: RunOutcome, *, now_ns: int) -> RunView:
     return replace(
         view,
         outcome=outcome,
-        attention=tuple(dict.fromkeys((*view.attention, *outcome.attention))),
+        noted=tuple(dict.fromkeys((*view.noted, *outcome.attention))),
         last_success_ns=now_ns if good else view.last_success_ns,
         last_delete_ns=now_ns if deleted else view.last_delete_ns,
         deleted_steps=view.deleted_steps + len(deleted),
         deleted_bytes=dict(freed),
         failed_steps=view.failed_steps + len({copy.step for copy in outcome.failed}),
     )
+
+
+def what_is_left(plan: RunPlan, outcome: RunOutcome) -> RunPlan:
+    """The plan without the copies that are gone by now, and with the room as it is now."""
+    gone = {(copy.step, copy.replica) for copy in outcome.deleted} | set(outcome.gone)
+    steps = []
+    for step in plan.steps:
+        copies = tuple(copy for copy in step.copies if (copy.step, copy.replica) not in gone)
+        if copies:
+            steps.append(step if len(copies) == len(step.copies) else replace(step, copies=copies))
+    replicas = tuple(
+        replace(replica, free_bytes=outcome.free_after.get(replica.name, replica.free_bytes))
+        for replica in plan.replicas
+    )
+    return replace(plan, steps=tuple(steps), replicas=replicas)
+
+
+def unfit(forecasts: Mapping[str, Forecast]) -> list[Attention]:
+    """What to say where the next save will not fit."""
+    return [
+        Attention(
+            "next-save-will-not-fit",
+            replica,
+            f"it takes {format_size(told.next_save_bytes or 0)} and {format_size(told.free_bytes or 0)} are free",
+            "prune make-room says what can go and what holds it; else add room, or keep fewer",
+        )
+        for replica, told in forecasts.items()
+        if not told.next_save_fits
+    ]
 
 
 class Board:
@@ -109,6 +145,7 @@ class Board:
         self._lock = threading.Lock()
         self._views: dict[str, RunView] = {}
         self._steps = 0
+        self._rooms: dict[tuple[str, str], Space] = {}
 
     def view(self, run: str) -> RunView:
         with self._lock:
@@ -134,3 +171,18 @@ class Board:
         with self._lock:
             self._views = {name: view for name, view in self._views.items() if name in wanted}
             self._steps = sum(view.steps_held for view in self._views.values())
+            self._rooms = {key: space for key, space in self._rooms.items() if key[0] in wanted}
+
+    def put_room(self, replicas: Iterable[tuple[str, str]], space: Space | None) -> None:
+        """What a look at the volume found for these (run, replica); None: it cannot be told."""
+        with self._lock:
+            for replica in replicas:
+                if space is None:
+                    self._rooms.pop(replica, None)
+                else:
+                    self._rooms[replica] = space
+
+    def room(self, run: str, replica: str) -> Space | None:
+        """Room as it was at the latest look, which is fresher than the plan."""
+        with self._lock:
+            return self._rooms.get((run, replica))

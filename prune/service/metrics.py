@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from prune.model import SECOND, Replica
 from prune.service.board import Board, RunView
+from prune.stores.base import Space
 
 MAX_RUNS = 1000
 THE_REST = "_other"
@@ -66,6 +67,7 @@ _LARGEST = ("prune_blocked", "prune_total_bytes", "prune_next_save_bytes")
 _OF_ONE_RUN = ("prune_resume_candidate_step", "prune_next_save_timestamp_seconds")
 
 Sample = tuple[str, tuple[str, ...], float]
+Room = Callable[[str, str], Space | None]
 
 
 class Metrics:
@@ -83,7 +85,7 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """All families, for the registry."""
         views = self._board.views()
-        values = _folded(views, self._max_runs)
+        values = _folded(views, self._board.room, self._max_runs)
         for name, (text, labels) in GAUGES.items():
             yield _filled(GaugeMetricFamily(name, text, labels=labels), values.get(name, {}))
         for name, (text, labels) in COUNTERS.items():
@@ -118,12 +120,12 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: dict[tuple[
     return family
 
 
-def _folded(views: list[RunView], max_runs: int) -> dict[str, dict[tuple[str, ...], float]]:
+def _folded(views: list[RunView], room: Room, max_runs: int) -> dict[str, dict[tuple[str, ...], float]]:
     """Samples by name and labels; runs beyond the bound are folded into one."""
     values: dict[str, dict[tuple[str, ...], float]] = {}
     for place, view in enumerate(views):
         alone = place < max_runs
-        for name, labels, value in _samples(view):
+        for name, labels, value in _samples(view, room):
             if not alone and name in _OF_ONE_RUN:
                 continue
             of_name = values.setdefault(name, {})
@@ -138,7 +140,7 @@ def _fold(name: str) -> Callable[[float, float], float]:
     return max if name in _LARGEST else lambda one, other: one + other
 
 
-def _samples(view: RunView) -> Iterator[Sample]:
+def _samples(view: RunView, room: Room) -> Iterator[Sample]:
     run = view.run
     yield "prune_deleted_steps_total", (run,), view.deleted_steps
     yield "prune_failed_steps_total", (run,), view.failed_steps
@@ -158,21 +160,24 @@ def _samples(view: RunView) -> Iterator[Sample]:
             yield "prune_steps", (run, replica, health), copies
     yield from _forecast_samples(view)
     if view.plan is not None:
-        yield from _replica_samples(run, view.plan.replicas)
+        yield from _replica_samples(run, view.plan.replicas, room)
         if view.plan.resume_candidate is not None:
             yield "prune_resume_candidate_step", (run,), view.plan.resume_candidate.step
 
 
-def _replica_samples(run: str, replicas: Iterable[Replica]) -> Iterator[Sample]:
+def _replica_samples(run: str, replicas: Iterable[Replica], room: Room) -> Iterator[Sample]:
     for replica in replicas:
         labels = (run, replica.name)
         yield "prune_trash_bytes", labels, replica.trash_bytes
-        if replica.free_bytes is not None:
-            yield "prune_free_bytes", labels, replica.free_bytes
-        if replica.total_bytes is not None:
-            yield "prune_total_bytes", labels, replica.total_bytes
-        if replica.free_inodes is not None:
-            yield "prune_free_inodes", labels, replica.free_inodes
+        now = room(run, replica.name)
+        seen = replica if now is None else now
+        for name, value in (
+            ("prune_free_bytes", seen.free_bytes),
+            ("prune_total_bytes", seen.total_bytes),
+            ("prune_free_inodes", seen.free_inodes),
+        ):
+            if value is not None:
+                yield name, labels, value
 
 
 def _forecast_samples(view: RunView) -> Iterator[Sample]:

@@ -1,0 +1,307 @@
+"""Making room, in order: trash, orphans past their time, what policy lets go of, then N lowered one at a time.
+
+Every deletion is the engine's own pass with all its guards; here is only what is asked for, and when to stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from prune import engine
+from prune.deletion.undo import purge
+from prune.engine import Conduct
+from prune.errors import PruneError, UsageError
+from prune.journal import open_journal
+from prune.model import Attention, Decision, FailedCopy, Outcome, Plan, RunOutcome, RunPlan, StepPlan
+from prune.pressure.gate import LATE_NS, Gate
+from prune.pressure.marks import Wish, room_for
+from prune.pressure.share import OURS_AT_LEAST, share_of_ours
+from prune.settings.schema import RunSettings, Settings, Share
+from prune.settings.units import format_size
+from prune.stop import Stop
+from prune.stores.base import Space
+from prune.stores.local import LocalRoot
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """One run on the volume that is short, by the replica that lies there."""
+
+    run: RunSettings
+    replica: str
+
+    @property
+    def root(self) -> str:
+        return next(replica.root for replica in self.run.replicas if replica.name == self.replica)
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What was done for a wish, and whether it is met."""
+
+    wish: Wish
+    reached: bool
+    short: Wish
+    outcome: Outcome
+    attention: tuple[Attention, ...] = ()
+
+    @property
+    def freed_nothing(self) -> bool:
+        return any(note.kind == "no-gain" for note in self.attention)
+
+
+@dataclass(frozen=True)
+class Means:
+    """How relief is carried out; the fields after the first are seams for clocks and disks."""
+
+    stop: Stop = field(default_factory=Stop)
+    wait_ns: int = 0
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _of: None
+    clock: Callable[[], int] = time.time_ns
+    late_ns: int = LATE_NS
+    sleep: Callable[[float], None] = time.sleep
+    space_of: Callable[[str], Space] | None = None
+
+
+def make_room(settings: Settings, size: int | Share, *, on: str = "primary", means: Means | None = None) -> Relief:
+    """Frees until ``size`` is free on the replica named ``on`` of the chosen runs, which must lie on one volume.
+
+    Raises UsageError for an unknown replica or several volumes, OSError when free space cannot be read.
+    """
+    means = means or Means()
+    pressed = [Pressed(run, on) for run in settings.runs if any(replica.name == on for replica in run.replicas)]
+    if not pressed:
+        raise UsageError(f"no run has a replica named {on!r}", mend="name one of those that `prune status` lists")
+    _one_volume(pressed)
+    space = _probe(pressed, means)()
+    return relieve(settings, pressed, room_for(size, space), means=means)
+
+
+def relieve(settings: Settings, pressed: Sequence[Pressed], wish: Wish, *, means: Means | None = None) -> Relief:
+    """Makes room for a wish on the volume where ``pressed`` lie. Stops as soon as it is met.
+
+    The first step that frees nothing ends it (snapshots, other links, open files). Guards always hold.
+    """
+    return _Effort(settings, list(pressed), wish, means or Means()).work()
+
+
+@dataclass
+class _Effort:
+    """One try at a wish."""
+
+    settings: Settings
+    pressed: list[Pressed]
+    wish: Wish
+    means: Means
+    outcomes: dict[str, RunOutcome] = field(default_factory=dict)
+    attention: list[Attention] = field(default_factory=list)
+    lowered: dict[str, int] = field(default_factory=dict)  # run -> N
+    plan_id: str = ""
+
+    def __post_init__(self) -> None:
+        self.plan_id = engine.fresh_id(self.means.clock())
+        self.gate = Gate(
+            self.wish, _probe(self.pressed, self.means), late_ns=self.means.late_ns, sleep=self.means.sleep
+        )
+
+    def work(self) -> Relief:
+        before = self.gate.probe()
+        for phase in (self._trash, self._orphans, self._policy, self._lower):
+            for pressed in self.pressed:
+                if not self._needed():
+                    break
+                self.gate.replica = pressed.replica
+                phase(pressed)
+        return self._told(before)
+
+    def _needed(self) -> bool:
+        return not self.means.stop and self.gate.keep_going()
+
+    def _trash(self, pressed: Pressed) -> None:
+        """The dead pass's leavings are settled first, so that nothing is purged that must be put back."""
+        if not _trash_in(pressed):
+            return
+        self._apply(pressed, only_recover=True)
+        journal = open_journal(self.settings.state, write=True)
+        try:
+            settled = purge(pressed.run, now_ns=self.means.clock(), wait_ns=self.means.wait_ns, journal=journal)
+        except PruneError as error:
+            self.attention.append(Attention("trash", pressed.replica, str(error), "the next try empties it"))
+            return
+        finally:
+            journal.close()
+        failed = tuple(FailedCopy(step, replica, why) for step, replica, why in settled.failed)
+        self._merge(RunOutcome(pressed.run.name, failed=failed))
+
+    def _orphans(self, pressed: Pressed) -> None:
+        plan = engine.plan_run(pressed.run, now_ns=self.means.clock())
+        if any(orphan.decision is Decision.DELETE for orphan in plan.orphans):
+            self._apply(pressed, nothing_but_orphans=plan)
+
+    def _policy(self, pressed: Pressed) -> None:
+        self._apply(pressed)
+
+    def _lower(self, pressed: Pressed) -> None:
+        """N is lowered one at a time, as far as the settings allow, and only where checkpoints are what fills it."""
+        floor = pressed.run.pressure.keep_last
+        last = pressed.run.keep.last
+        if floor is None or floor >= last:
+            return
+        share = share_of_ours(self.pressed, self.gate.probe(), now_ns=self.means.clock())
+        if share < OURS_AT_LEAST:
+            self._foreign(pressed, share)
+            return
+        for keep_last in range(last - 1, floor - 1, -1):
+            if not self._needed():
+                return
+            self.lowered[pressed.run.name] = keep_last
+            self._apply(pressed, keep_last=keep_last)
+
+    def _as_lowered(self, run: RunSettings) -> RunSettings:
+        """The run with N as low as this try took it."""
+        last = self.lowered.get(run.name)
+        return run if last is None else replace(run, keep=replace(run.keep, last=last))
+
+    def _foreign(self, pressed: Pressed, share: float) -> None:
+        self.attention.append(
+            Attention(
+                "foreign-data",
+                pressed.replica,
+                f"checkpoints are {share:.0%} of what is used on this volume; none that policy keeps is given up for "
+                "the rest",
+                "make room among the other data there",
+            )
+        )
+
+    def _apply(
+        self,
+        pressed: Pressed,
+        *,
+        keep_last: int | None = None,
+        only_recover: bool = False,
+        nothing_but_orphans: RunPlan | None = None,
+    ) -> None:
+        conduct = Conduct(
+            wait_ns=self.means.wait_ns,
+            keep_last=keep_last,
+            grace_ns=0,
+            batch=1,
+            keep_going=(lambda: False) if only_recover else self.gate.keep_going,
+            stop=self.means.stop,
+            progress=self.means.progress,
+            told=self.gate.told,
+            clock=self.means.clock,
+        )
+        reviewed = None
+        if nothing_but_orphans is not None:
+            reviewed = Plan(self.plan_id, self.means.clock(), (replace(nothing_but_orphans, steps=()),))
+        alone = replace(self.settings, runs=(pressed.run,))
+        for outcome in engine.apply(alone, reviewed=reviewed, conduct=conduct).runs:
+            self._merge(outcome)
+
+    def _merge(self, outcome: RunOutcome) -> None:
+        earlier = self.outcomes.get(outcome.run)
+        self.outcomes[outcome.run] = outcome if earlier is None else _together(earlier, outcome)
+
+    def _told(self, before: Space) -> Relief:
+        reached = self.gate.settle()
+        space = self.gate.probe()
+        short = self.wish.short(space)
+        if self.gate.no_gain is not None:
+            self.attention.append(self._no_gain())
+        elif not reached and not self.means.stop:
+            self.attention += [self._shortfall(pressed, short) for pressed in self.pressed]
+        outcome = Outcome(self.plan_id, tuple(self._with_free(o, before, space) for o in self.outcomes.values()))
+        return Relief(self.wish, reached, short, outcome, tuple(self.attention))
+
+    def _no_gain(self) -> Attention:
+        found = self.gate.no_gain
+        assert found is not None
+        return Attention(
+            "no-gain",
+            self.gate.replica,
+            f"step {found.step}: expected {format_size(found.expected)}, gained {format_size(found.gained)}; "
+            "nothing more is deleted for room",
+            "snapshots, hard links or open files? free what holds the space",
+        )
+
+    def _shortfall(self, pressed: Pressed, short: Wish) -> Attention:
+        missing = [f"{format_size(short.bytes)} short of {format_size(self.wish.bytes)} free"] if short.bytes else []
+        missing += [f"{short.inodes} inodes short of {self.wish.inodes}"] if short.inodes else []
+        plan = engine.plan_run(self._as_lowered(pressed.run), now_ns=self.means.clock())
+        detail = f"{' and '.join(missing)}; what is left stays: {why_it_stays(plan) or 'nothing is left'}"
+        return Attention("target-not-reached", pressed.replica, detail, _mend(pressed.run))
+
+    def _with_free(self, outcome: RunOutcome, before: Space, after: Space) -> RunOutcome:
+        replica = next(pressed.replica for pressed in self.pressed if pressed.run.name == outcome.run)
+        own = tuple(note for note in self.attention if note.replica in (None, replica))
+        return replace(
+            outcome,
+            free_before={**outcome.free_before, replica: before.free_bytes},
+            free_after={**outcome.free_after, replica: after.free_bytes},
+            attention=tuple(dict.fromkeys((*outcome.attention, *own))),
+        )
+
+
+def why_it_stays(plan: RunPlan) -> str:
+    """Why each checkpoint that is left stays, grouped: ``12 last, 3 daily; 400 pinned (paper)``."""
+    if plan.blocked is not None:
+        return f"all of it, blocked: {plan.blocked.block}: {plan.blocked.detail}"
+    reasons = Counter(step.reasons[0] if step.reasons else "policy" for step in _of(plan, Decision.KEEP))
+    kept = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    held = [f"{step.step} {step.guards[0].guard} ({step.guards[0].detail})" for step in _of(plan, Decision.GUARDED)]
+    more = f" and {len(held) - 8} more" if len(held) > 8 else ""
+    return "; ".join(part for part in (kept, ", ".join(held[:8]) + more) if part)
+
+
+def _of(plan: RunPlan, decision: Decision) -> Iterator[StepPlan]:
+    return (step for step in plan.steps if step.decision is decision)
+
+
+def _mend(run: RunSettings) -> str:
+    if run.pressure.keep_last is None or run.pressure.keep_last >= run.keep.last:
+        return f"lower keep.last ({run.keep.last}), allow fewer under pressure (pressure.keep_last), or add room"
+    return "lower pressure.keep_last, let go of what guards hold, or add room"
+
+
+def _together(one: RunOutcome, two: RunOutcome) -> RunOutcome:
+    """Two passes over one run as one outcome."""
+    return replace(
+        two,
+        deleted=(*one.deleted, *two.deleted),
+        gone=(*one.gone, *two.gone),
+        failed=(*one.failed, *two.failed),
+        orphans_deleted=(*one.orphans_deleted, *two.orphans_deleted),
+        guarded=two.guarded or one.guarded,
+        free_before=one.free_before or two.free_before,
+        attention=tuple(dict.fromkeys((*one.attention, *two.attention))),
+    )
+
+
+def _trash_in(pressed: Pressed) -> bool:
+    plan = engine.plan_run(pressed.run, now_ns=time.time_ns())
+    return any(replica.trash_bytes for replica in plan.replicas)
+
+
+def _probe(pressed: Sequence[Pressed], means: Means) -> Callable[[], Space]:
+    root = pressed[0].root
+    return lambda: means.space_of(root) if means.space_of is not None else read_room(root)
+
+
+def read_room(root: str) -> Space:
+    """Room on the volume of a root, by that root itself. Raises OSError."""
+    with LocalRoot(root) as opened:
+        return opened.space()
+
+
+def _one_volume(pressed: Sequence[Pressed]) -> None:
+    import os
+
+    devices = {os.stat(one.root).st_dev: one for one in pressed}
+    if len(devices) > 1:
+        names = ", ".join(sorted(one.run.name for one in devices.values()))
+        raise UsageError(f"the {pressed[0].replica}s of the runs lie on different volumes ({names})",
+                         mend="choose the run by --run")  # fmt: skip
