@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from prune import layouts
+from prune.layouts import hints
 from prune.layouts.base import Claim, Entry, Glance, Kind, Layout, Part, Reader
 from prune.layouts.listing import CONTROL, join, relative
 
@@ -57,12 +58,11 @@ def detect(reader: Reader) -> Detection:
     shapes = _shapes(reader, "")
     if not shapes:
         return Detection(None, "", "empty")
-    known = [layouts.get(name) for name in layouts.names() if name != "custom"]
-    fits = _fits(reader, "", shapes, known)
+    fits = _fits(reader, "", shapes)
     if fits:
         return _one_layout(fits)
     search = _Search(reader)
-    nested = {base: found for base, at in search.folders(shapes) if (found := _nested(reader, base, at, known))}
+    nested = {base: found for base, at in search.folders(shapes) if (found := _nested(reader, base, at))}
     if len(nested) == 1 and search.complete:
         return _one_layout(next(iter(nested.values())))
     if nested:
@@ -82,10 +82,10 @@ def find_base(reader: Reader, layout: Layout) -> str | None:
 def find_bases(reader: Reader, layout: Layout) -> tuple[str, ...]:
     """Every directory in which this layout claims something; the root alone, if it does there."""
     shapes = _shapes(reader, "")
-    if _claims(reader, "", shapes, layout):
+    if _holds_steps(reader, "", shapes, layout):
         return ("",)
     folders = _Search(reader).folders(shapes)
-    return tuple(base for base, at in folders if _may_hold(layout, base) and _claims(reader, base, at, layout))
+    return tuple(base for base, at in folders if _may_hold(layout, base) and _holds_steps(reader, base, at, layout))
 
 
 # --- one directory -----------------------------------------------------------------------------------------------
@@ -111,11 +111,11 @@ def _shapes(reader: Reader, base: str, limit: int | None = None) -> dict[tuple[s
     return found
 
 
-def _fits(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape], known: Iterable[Layout]) -> list[_Fit]:
+def _fits(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape]) -> list[_Fit]:
     """The layouts that recognise this directory and that no more specific one outweighs."""
     glance = _glance(reader, base, shapes)
     found: list[_Fit] = []
-    for layout in known:
+    for layout in _worth_asking(shapes):
         claims = _claims_of(glance, layout)
         why = layout.recognise(glance, claims) if claims else None
         if why is not None:
@@ -124,16 +124,27 @@ def _fits(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape], kno
     return [fit for fit in found if fit.layout.weight == heaviest]
 
 
+def _worth_asking(shapes: dict[tuple[str, Kind], _Shape]) -> Iterator[Layout]:
+    names = [name if kind is Kind.FILE else f"{name}/" for name, kind in shapes]
+    for layout in layouts.names():
+        if layout != "custom" and hints.worth_asking(layout, names):
+            yield layouts.get(layout)
+
+
 def _glance(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape]) -> Glance:
     return Glance(reader, base, [entry for shape in shapes.values() for entry in shape.examples])
 
 
-def _claims(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape], layout: Layout) -> list[Claim]:
-    return _claims_of(_glance(reader, base, shapes), layout)
+def _holds_steps(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape], layout: Layout) -> bool:
+    """Whether a layout knows a step here, or a save that is to become one."""
+    claims = _claims_of(_glance(reader, base, shapes), layout)
+    return any(
+        claim.part is Part.PAYLOAD or (claim.part is Part.TEMPORARY and claim.step is not None) for claim in claims
+    )
 
 
 def _claims_of(glance: Glance, layout: Layout) -> list[Claim]:
-    """The steps and temporaries among the examples, those in containers included."""
+    """What a layout claims among the examples, and in the containers among them."""
     found: list[Claim] = []
     waiting = list(glance.entries)
     while waiting:
@@ -143,7 +154,7 @@ def _claims_of(glance: Glance, layout: Layout) -> list[Claim]:
             continue
         if claim.part is Part.CONTAINER:
             waiting += [Entry(join(entry.path, name), Kind.DIR) for name in islice(glance.inside(entry.path), EXAMPLES)]
-        elif claim.part is Part.PAYLOAD or (claim.part is Part.TEMPORARY and claim.step is not None):
+        else:
             found.append(claim)
     return found
 
@@ -193,8 +204,8 @@ class _Search:
         return "" if self.complete else f"; only {FOLDERS} folders below it were looked into"
 
 
-def _nested(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape], known: Iterable[Layout]) -> list[_Fit]:
-    return [fit for fit in _fits(reader, base, shapes, known) if _may_hold(fit.layout, base)]
+def _nested(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape]) -> list[_Fit]:
+    return [fit for fit in _fits(reader, base, shapes) if _may_hold(fit.layout, base)]
 
 
 def _may_hold(layout: Layout, base: str) -> bool:
