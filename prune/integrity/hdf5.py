@@ -6,9 +6,10 @@ shorter than that address (HDFGroup/hdf5, ``src/H5Fsuper.c``).
 
 from __future__ import annotations
 
-from prune.integrity.window import Damage, Window
+from prune.integrity.window import Damage, Doubt, Window
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_OPEN_FOR_WRITING = 1  # consistency flag, kept by superblocks of version 3
 _PLACES = (0, 512, 1024, 2048)  # a user block may stand before it
 
 
@@ -17,7 +18,7 @@ def looks_like(window: Window) -> bool:
 
 
 def check(window: Window) -> bool:
-    """Whether the file reaches its recorded end; False where the superblock is of no known kind. Raises Damage."""
+    """Whether the file reaches its recorded end; False where the superblock is of no known kind. Raises Damage, Doubt."""
     place = _place(window)
     if place is None:
         return False
@@ -26,6 +27,10 @@ def check(window: Window) -> bool:
         return False
     if end > window.size:
         raise Damage(f"expected {end} bytes by its HDF5 superblock, found {window.size}: it was cut")
+    if end < window.size:  # closing makes them equal
+        raise Doubt(f"expected {end} bytes by its HDF5 superblock, found {window.size}: its writer did not close it")
+    if window.head[place + 8] == 3 and window.head[place + 11] & _OPEN_FOR_WRITING:
+        raise Doubt("its HDF5 superblock says that it is open for writing: its writer did not close it")
     return True
 
 

@@ -100,6 +100,10 @@ def _directory_at(window: Window, at: int, record: bytes) -> Directory:
     shift = end - size - offset
     if shift < 0:
         raise Damage(f"the ZIP directory should end at byte {offset + size}, its end record is at {end}: {_CUT}")
+    if shift > 0 and window.head[:4] == b"PK\x03\x04":
+        # Archives hold archives (stable-baselines3 keeps torch files in one): cut behind an inner one, the file ends
+        # with that one's directory.
+        raise Damage(f"the only ZIP directory is that of an archive inside, which begins at byte {shift}: {_CUT}")
     if entries and window.read(offset + shift, 4) != b"PK\x01\x02":
         raise Damage(f"no ZIP directory at byte {offset + shift}, where the end record has it")
     return Directory(offset + shift, size, entries, shift)
