@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from prune.inventory.judging import manifest_of, members_of
-from prune.inventory.site import OpenReplica, Site
+from prune.inventory.content import checked, content_verdict
+from prune.inventory.site import Site
 from prune.journal import Event, Journal
-from prune.model import Copy, Decision, Health, Identity, Inventory, RunPlan, Verdict
+from prune.model import Copy, Decision, Health, Inventory, RunPlan
 from prune.settings.schema import RunSettings
 
 Progress = Callable[[str, int, int], None]
@@ -58,27 +58,10 @@ def _newest_unchecked(plan: RunPlan, run: RunSettings) -> list[Copy] | None:
 def check_copy(site: Site, copy: Copy, journal: Journal, now_ns: int) -> Copy:
     """The copy with the health that reading all of it gives; damage is remembered and told."""
     replica = site.by_name(copy.replica)
-    verdict, identity = content_verdict(site, replica, copy)
+    assert site.layout is not None
+    verdict, identity = content_verdict(replica, site.layout, copy)
     if verdict.health in (Health.INTACT, Health.BROKEN) and replica.root is not None:
         journal.verified(replica.root.real, copy.paths, identity, verdict, now_ns)
     if verdict.health is Health.BROKEN:
         journal.add([Event(now_ns, site.run.name, "damage", copy.step, copy.replica, data={"detail": verdict.detail})])
-    verified = now_ns if verdict.health is Health.INTACT else None
-    return replace(copy, health=verdict.health, detail=verdict.detail, verified_ns=verified)
-
-
-def content_verdict(site: Site, replica: OpenReplica, copy: Copy) -> tuple[Verdict, Identity]:
-    """What a full read of a copy says, and the identity it was read under."""
-    from prune.integrity.content import check_content
-
-    assert replica.root is not None
-    assert site.layout is not None
-    try:
-        members, total, first, _ = members_of(replica.root, copy)
-        verdict = site.layout.examine(members, replica.root)
-        if verdict.health.restorable:
-            manifest, _trouble = manifest_of(replica, copy)
-            verdict = check_content(members, replica.root, manifest=manifest, known=verdict)
-        return verdict, total.identity(first)
-    except OSError as error:
-        return Verdict(Health.UNKNOWN, f"{error.filename or copy.paths[0]}: {error.strerror}"), copy.identity
+    return checked(copy, verdict, identity, now_ns)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from prune import planner
 from prune.integrity import compare
 from prune.inventory import copies as looking
+from prune.inventory.content import checked, content_verdict
 from prune.inventory.identity import check_volumes
-from prune.inventory.judging import Evidence, judge, no_evidence
+from prune.inventory.judging import Evidence, judge, no_evidence, settle_age
 from prune.inventory.listing import Listing, group
 from prune.inventory.site import OpenReplica, Site, look_afresh, open_control
 from prune.layouts.base import Layout
@@ -35,6 +36,7 @@ from prune.stores.pace import measure_all
 # Copies whose health no decision needs are judged all the same while few entries are involved, so that a person
 # sees it; beyond that a look at a huge run would cost what it keeps, not what it deletes.
 COURTESY_ENTRIES = 4096
+COURTESY_BYTES = 32 << 20
 
 Progress = Callable[[str, int, int], None]
 
@@ -88,7 +90,10 @@ def gather(
     inventory = _listed(work)
     if before is not None:
         inventory = _carried_over(inventory, before)
-    return _judged(work, inventory, judge_all) if measure else _as_needed(work, inventory, measure=False)
+    if not measure:
+        return _as_needed(work, inventory, measure=False)
+    inventory = _judged(work, inventory, judge_all)
+    return inventory if before is not None else _candidate_read(work, inventory)
 
 
 def _carried_over(inventory: Inventory, before: Inventory) -> Inventory:
@@ -343,6 +348,22 @@ def _judged(work: Gathering, inventory: Inventory, judge_all: bool) -> Inventory
         if not rest:
             return inventory
         inventory = _compared(work, _judge(work, inventory, rest))
+
+
+def _candidate_read(work: Gathering, inventory: Inventory) -> Inventory:
+    """Small resume candidates are read in full: what training would resume from is the last thing to be wrong about."""
+    while True:
+        found = planner.plan(inventory, work.site.run, work.now_ns, keep_last=work.keep_last).resume_candidate
+        copy = inventory.copies[found.step][found.replica] if found is not None else None
+        if copy is None or copy.verified_ns is not None or not copy.measured or (copy.size or 0) > COURTESY_BYTES:
+            return inventory
+        assert work.site.layout is not None
+        verdict, identity = content_verdict(work.site.by_name(copy.replica), work.site.layout, copy)
+        seen = settle_age(checked(copy, verdict, identity, work.now_ns), work.now_ns, work.fresh_ns)
+        copies = {**inventory.copies, copy.step: {**inventory.copies[copy.step], copy.replica: seen}}
+        inventory = _as_needed(work, replace(inventory, copies=copies))
+        if seen.health is not None and seen.health.restorable:
+            return inventory
 
 
 def _as_needed(work: Gathering, inventory: Inventory, *, measure: bool = True) -> Inventory:

@@ -18,9 +18,8 @@ def torch_zip(size: int = 4096, fill: bytes = b"w") -> bytes:
     """What ``torch.save`` writes: a ZIP with ``data.pkl``, one record of ``size`` bytes, and ``version``."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("archive/data.pkl", STOP)
-        archive.writestr("archive/data/0", (fill * size)[:size])
-        archive.writestr("archive/version", b"3\n")
+        for name, data in (("data.pkl", STOP), ("data/0", (fill * size)[:size]), ("version", b"3\n")):
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), data)
     return buffer.getvalue()
 
 
