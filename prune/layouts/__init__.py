@@ -16,14 +16,32 @@ if TYPE_CHECKING:
 
 LAYOUTS: dict[str, str] = {
     "accelerate": "prune.layouts.accelerate:Accelerate",
+    "axolotl": "prune.layouts.axolotl:Axolotl",
+    "composer": "prune.layouts.composer:Composer",
     "custom": "prune.layouts.custom:Custom",
     "dcp": "prune.layouts.dcp:Dcp",
+    "deepspeed": "prune.layouts.deepspeed:DeepSpeed",
+    "fairseq": "prune.layouts.fairseq:Fairseq",
     "hf-trainer": "prune.layouts.hf_trainer:HfTrainer",
+    "keras": "prune.layouts.keras:Keras",
     "lightning": "prune.layouts.lightning:Lightning",
+    "llama-factory": "prune.layouts.llama_factory:LlamaFactory",
+    "megatron-bridge": "prune.layouts.megatron_bridge:MegatronBridge",
+    "megatron-lm": "prune.layouts.megatron_lm:MegatronLM",
+    "megatron-non-persistent": "prune.layouts.megatron_lm:MegatronNonPersistent",
+    "nanogpt": "prune.layouts.nanogpt:NanoGPT",
+    "nemo": "prune.layouts.nemo:NeMo",
+    "olmo-core": "prune.layouts.olmo_core:OlmoCore",
     "orbax": "prune.layouts.orbax:Orbax",
+    "ray-train": "prune.layouts.ray_train:RayTrain",
+    "stable-baselines3": "prune.layouts.stable_baselines3:StableBaselines3",
     "step-dir": "prune.layouts.step_dir:StepDir",
     "step-file": "prune.layouts.step_file:StepFile",
+    "tensorflow": "prune.layouts.tensorflow:TensorFlow",
     "torchtitan": "prune.layouts.torchtitan:Torchtitan",
+    "ultralytics": "prune.layouts.ultralytics:Ultralytics",
+    "unsloth": "prune.layouts.unsloth:Unsloth",
+    "verl": "prune.layouts.verl:Verl",
 }
 
 

@@ -183,6 +183,10 @@ class Layout:
         fails the stack's own completeness test. Publishing and mirroring use it backwards."""
         return sorted(paths)
 
+    def load_path(self, paths: Sequence[str]) -> str:
+        """What the stack's own loader is given for a copy of these entries, which stand in their withdraw order."""
+        return paths[0]
+
     def examine(self, members: Members, reader: Reader) -> Verdict:
         """Completeness and structure of one copy, from cheap reads (heads, tails, small markers)."""
         from prune.integrity import structure

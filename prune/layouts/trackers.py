@@ -15,6 +15,7 @@ __all__ = [
     "twice",
 ]  # fmt: skip
 
+_EPOCH_NS = 315_619_200 * 10**9  # 1980-01-02: file systems that keep no times answer with something earlier
 NUMBER = r"(?:0|[1-9][0-9]{0,17})"  # as stacks write it that never pad: one name for each step
 
 
@@ -116,6 +117,6 @@ def empty(view: RootView, path: str) -> Pointer:
         mtime_ns = view.reader.stat(path).mtime_ns
     except OSError as error:
         return Pointer("", path, None, PointerState.UNREADABLE, f"is empty and cannot be looked at: {error}")
-    if mtime_ns > 0 and view.now_ns - mtime_ns > view.fresh_ns:
+    if mtime_ns > _EPOCH_NS and view.now_ns - mtime_ns > view.fresh_ns:
         return Pointer("", path, None, PointerState.DANGLING, "is empty: its writer died while rewriting it")
     return Pointer("", path, None, PointerState.UNREADABLE, "is empty: it is being rewritten")
