@@ -1,3 +1,31 @@
-"""Retention for training checkpoints: decide which live and which die, on a primary and its mirrors, safely."""
+"""Retention for training checkpoints: decide which live and which die, on a primary and its mirrors, safely.
+
+What is exported here loads when it is first used: ``import prune`` costs next to nothing in a training script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from prune.publish import publish as publish
+    from prune.publish import publish_directory as publish_directory
+
+_HOMES = {
+    "publish": "prune.publish",
+    "publish_directory": "prune.publish",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prune' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -6,6 +6,7 @@ PruneError
 ├── NotReached       the wanted free space was not reached (exit 4)
 ├── Damaged          checkpoints were found and none is usable, or damage was found (exit 5)
 ├── NothingYet       a new run: every replica was listed completely and none ever held a step (exit 6)
+├── Busy             another process is writing this very name (exit 1)
 └── Failed           an input/output error; the rest was done (exit 1)
 """
 
@@ -54,6 +55,12 @@ class NothingYet(PruneError):
     """Every replica was listed completely and none ever held a step."""
 
     exit_code = 6
+
+
+class Busy(PruneError):
+    """Another process is writing this very name."""
+
+    exit_code = 1
 
 
 class Failed(PruneError):
