@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from prune import logs
+from prune.errors import Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,13 @@ def to_json(document: Any) -> str:
 def write(stream: TextIO, text: str) -> None:
     """Writes whatever the stream can show, and the rest escaped."""
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failed(f"{'standard output' if stream is sys.stdout else 'standard error'}: {error.strerror}") from None
 
 
 def _columns() -> int:

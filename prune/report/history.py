@@ -47,7 +47,7 @@ def event_detail(event: Event) -> str:
     """What an event's data say, as words."""
     parts = []
     for key, value in event.data.items():
-        if value in (None, "", [], 0) or key in ("purged", "ok"):
+        if value in (None, "", [], 0) or key in ("purged", "ok", "files"):
             continue
         if key == "bytes" and isinstance(value, int):
             parts.append(format_size(value))

@@ -54,10 +54,10 @@ def _headline(run: RunOutcome) -> str:
 
 
 def _by_replica(run: RunOutcome) -> str:
-    freed: Counter[str] = Counter()
+    freed: Counter[str] = Counter(dict.fromkeys(run.free_before, 0))  # in the order of the replicas
     for copy in run.deleted:
         freed[copy.replica] += copy.bytes
-    return listed([f"{format_size(size)} on {replica}" for replica, size in freed.items()])
+    return listed([f"{format_size(size)} on {replica}" for replica, size in freed.items() if size])
 
 
 def _guarded(run: RunOutcome, *, verbose: bool) -> list[Line]:

@@ -1,0 +1,189 @@
+"""The preview and the deed: one plan, previewed, reviewed, carried out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from prune import engine
+from prune.model import Outcome
+from tests.cli.command import prune
+from tests.trees import build
+
+KEPT = {"step_0080.pt", "step_0090.pt", "step_0100.pt"}
+
+
+@pytest.fixture
+def on_pair(pair):
+    return ("--primary", pair[0], "--mirror", pair[1], "--keep-last", "3")
+
+
+def test_a_plan_says_what_would_go_and_changes_nothing(pair, on_pair, tmp_path):
+    before = [build.snapshot(root) for root in pair]
+    done = prune("plan", *on_pair)
+    assert done.code == 0
+    assert "keep the last 3 steps aligned on primary and mirror" in done.out
+    assert "7 to delete and 3 to keep" in done.out
+    assert [build.snapshot(root) for root in pair] == before
+    assert not (tmp_path / "state.db").exists()
+
+
+def test_the_json_of_a_plan_is_alone_on_stdout_and_to_the_letter(on_pair, pair):
+    done = prune("plan", *on_pair, "--json")
+    document = done.json
+    assert (document["schema"], done.err) == ("prune.plan/1", "")
+    run = document["runs"][0]
+    assert (run["run"], run["layout"], run["keep"], run["cutoff"]) == ("ckpt", "step-file", {"last": 3}, 80)
+    assert (run["blocked"], run["blocks"], run["orphans"], run["foreign"]) == (None, [], [], 0)
+    assert [replica["name"] for replica in run["replicas"]] == ["primary", "mirror"]
+    assert (run["resume_candidate"]["step"], run["resume_candidate"]["replica"]) == (100, "primary")
+    assert [step["step"] for step in run["steps"]] == list(range(10, 110, 10))
+    assert run["summary"]["delete"] == 7
+    first = run["steps"][0]
+    assert (first["decision"], first["copies"][0]["paths"]) == ("delete", ["step_0010.pt"])
+    assert set(first["copies"][0]["identity"]) == {"dev", "ino", "size", "mtime_ns", "ctime_ns", "files"}
+    assert first["copies"][0]["mtime"].endswith("Z")
+
+
+def test_apply_deletes_the_same_set_on_both_sides(on_pair, pair):
+    planned = prune("plan", *on_pair, "--json").json["runs"][0]["summary"]
+    done = prune("apply", *on_pair, "--json")
+    run = done.json["runs"][0]
+    assert done.code == 0
+    assert [build.names(root) for root in pair] == [KEPT, KEPT]
+    assert len(run["deleted"]) == 2 * planned["delete"]
+    freed = {"primary": 0, "mirror": 0}
+    for copy in run["deleted"]:
+        freed[copy["replica"]] += copy["bytes"]
+    assert freed == planned["bytes_to_free"]
+    assert all(copy["purged"] for copy in run["deleted"])
+
+
+def test_a_reviewed_plan_needs_no_other_option(on_pair, pair, tmp_path):
+    assert prune("plan", *on_pair, "--out", tmp_path / "plan.json").code == 0
+    done = prune("apply", tmp_path / "plan.json", "--json")
+    assert done.code == 0
+    assert done.json["plan"] == json.loads((tmp_path / "plan.json").read_text())["id"]
+    assert [build.names(root) for root in pair] == [KEPT, KEPT]
+
+
+def test_a_reviewed_plan_deletes_at_most_what_it_says(on_pair, pair, tmp_path):
+    prune("plan", *on_pair, "--out", tmp_path / "plan.json")
+    for root in pair:
+        build.step_files(root, [110], seconds=600)
+    prune("apply", tmp_path / "plan.json")
+    assert build.names(pair[0]) == {*KEPT, "step_0110.pt"}
+
+
+def test_a_plan_that_was_edited_by_hand_is_refused(on_pair, pair, tmp_path):
+    prune("plan", *on_pair, "--out", tmp_path / "plan.json")
+    text = (tmp_path / "plan.json").read_text().replace('"decision": "keep"', '"decision": "delete"')
+    (tmp_path / "plan.json").write_text(text)
+    done = prune("apply", tmp_path / "plan.json")
+    assert done.code == 2
+    assert "was changed after it was made" in done.err
+    assert len(build.names(pair[0])) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"schema": "prune.plan/2", "id": "x"}', "prune.plan/2"),
+        ('{"schema": "prune.result/1"}', "prune.result/1"),
+        ("{}", "names no schema"),
+        ("[1]", "names no schema"),
+        ("not json", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_what_is_no_plan_of_this_version_is_refused(tmp_path, text, words):
+    (tmp_path / "plan.json").write_text(text)
+    done = prune("apply", tmp_path / "plan.json")
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_plan_for_other_roots_is_refused(on_pair, pair, tmp_path):
+    prune("plan", *on_pair, "--out", tmp_path / "plan.json")
+    other = build.step_files(tmp_path / "other/ckpt", range(10, 110, 10))
+    done = prune("apply", tmp_path / "plan.json", "--primary", other, "--keep-last", "3")
+    assert done.code == 2
+    assert "is for other roots" in done.err
+
+
+def test_a_plan_file_is_never_written_among_checkpoints(on_pair, pair):
+    done = prune("plan", *on_pair, "--out", pair[0] / "plan.json")
+    assert done.code == 2
+    assert "lies in the root" in done.err
+
+
+def test_a_mirror_that_is_not_there_blocks(pair, tmp_path):
+    args = ("--primary", pair[0], "--mirror", tmp_path / "unmounted", "--keep-last", "3")
+    plan, apply = prune("plan", *args, "--json"), prune("apply", *args)
+    assert (plan.code, apply.code) == (3, 3)
+    assert plan.json["runs"][0]["blocked"] == "replica-unreachable"
+    assert {step["decision"] for step in plan.json["runs"][0]["steps"]} <= {"keep", "guarded"}
+    assert "BLOCKED replica-unreachable" in apply.out
+    assert len(build.names(pair[0])) == 10
+
+
+def test_attention_alone_is_told_by_seven_only_when_strict(pair):
+    args = ("--primary", pair[0], "--mirror", pair[1], "--keep-last", "30")
+    assert prune("plan", *args).code == 0
+    done = prune("plan", *args, "--strict")
+    assert done.code == 7
+    assert "not-aligned" in done.out
+
+
+def test_quiet_says_nothing(on_pair):
+    done = prune("plan", *on_pair, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_apply_spares_a_primary_with_room_enough(on_pair, pair):
+    done = prune("apply", *on_pair, "--if-free-below", "1KB", "--json")
+    assert done.code == 0
+    assert done.json["runs"][0]["deleted"] == []
+    assert len(build.names(pair[0])) == 10
+    prune("apply", *on_pair, "--if-free-below", "99.9%")
+    assert build.names(pair[0]) == KEPT
+
+
+def test_every_run_belongs_to_exactly_one_shard(pair, tmp_path):
+    config = tmp_path / "prune.toml"
+    roots = [build.step_files(tmp_path / "fleet" / name, range(10, 60, 10)) for name in ("a", "b", "c", "d", "e")]
+    config.write_text(f'[[runs]]\nprimary = "{tmp_path}/fleet/{{run}}"\n[runs.keep]\nlast = 2\n')
+    first = prune("apply", "--config", config, "--shard", "1/2", "--json").json
+    second = prune("apply", "--config", config, "--shard", "2/2", "--json").json
+    names = [run["run"] for run in (*first["runs"], *second["runs"])]
+    assert sorted(names) == ["a", "b", "c", "d", "e"]
+    assert all(len(build.names(root)) == 2 for root in roots)
+    assert prune("apply", "--config", config, "--shard", "3/2").code == 2
+
+
+def test_a_signal_ends_with_its_code_after_the_step_in_hand(on_pair, monkeypatch):
+    def interrupted(settings, *, reviewed, conduct):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert conduct.stop
+        return Outcome("some-plan", ())
+
+    monkeypatch.setattr(engine, "apply", interrupted)
+    assert prune("apply", *on_pair).code == 143
+
+
+def test_metrics_of_a_pass_are_written_for_a_textfile_collector(on_pair, tmp_path):
+    prune("apply", *on_pair, "--metrics-file", tmp_path / "prune.prom")
+    text = (tmp_path / "prune.prom").read_text()
+    assert 'prune_deleted_steps_total{run="ckpt"} 7.0' in text
+    assert 'prune_resume_candidate_step{run="ckpt"} 100.0' in text
+
+
+def test_names_that_no_terminal_can_show_are_escaped(tmp_path):
+    root = tmp_path / "a\nb"
+    build.step_files(root, range(10, 60, 10))
+    done = prune("plan", "--primary", root, "--keep-last", "3")
+    assert done.code == 0
+    assert "a\\nb" in done.out
