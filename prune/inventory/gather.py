@@ -50,6 +50,7 @@ class Gathering:
     evidence: Evidence
     keep_last: int | None
     progress: Progress
+    imagine: Callable[[Inventory], Inventory] = lambda found: found
     open_files: OpenFiles = field(default_factory=OpenFiles)
 
     @property
@@ -70,16 +71,34 @@ def gather(
     judge_all: bool = False,
     measure: bool = True,
     before: Inventory | None = None,
+    imagine: Callable[[Inventory], Inventory] = lambda found: found,
     progress: Progress = _silent,
 ) -> Inventory:
     """Lists every replica and looks at what the plan needs. Writes nothing.
 
     ``keep_last`` is a lowered N (pressure); ``judge_all`` judges every copy (verify, status). ``measure=False`` stops
     where something would be deleted, unmeasured: enough to know that a pass has nothing to do. ``before`` is an
-    earlier inventory of the same site: what stands unchanged is not looked at again.
+    earlier inventory of the same site: what stands unchanged is not looked at again. ``imagine`` turns what was found
+    into what the plan is to be made of, for those who ask what it would be if.
     Never raises for what a replica does: its trouble becomes blocks.
     """
-    work = Gathering(site, now_ns, evidence, keep_last, progress)
+    work = Gathering(site, now_ns, evidence, keep_last, progress, imagine)
+    inventory = _surveyed(work)
+    if before is not None:
+        inventory = _carried_over(inventory, before)
+    if not measure:
+        return _as_needed(work, inventory, measure=False)
+    inventory = _judged(work, inventory, judge_all)
+    return inventory if before is not None else _candidate_read(work, inventory)
+
+
+def survey(site: Site, *, now_ns: int) -> Inventory:
+    """What the listings alone tell: no copy is looked into. Writes nothing, and raises as little as :func:`gather`."""
+    return _surveyed(Gathering(site, now_ns, no_evidence, None, _silent))
+
+
+def _surveyed(work: Gathering) -> Inventory:
+    site = work.site
     look_afresh(site)
     find_layout(site)
     open_control(site, site.layout)
@@ -87,13 +106,7 @@ def gather(
         _list(work, replica)
     check_volumes(site)
     work.open_files = look(r.root.real for r in site.replicas if r.root is not None)
-    inventory = _listed(work)
-    if before is not None:
-        inventory = _carried_over(inventory, before)
-    if not measure:
-        return _as_needed(work, inventory, measure=False)
-    inventory = _judged(work, inventory, judge_all)
-    return inventory if before is not None else _candidate_read(work, inventory)
+    return _listed(work)
 
 
 def _carried_over(inventory: Inventory, before: Inventory) -> Inventory:
@@ -368,9 +381,10 @@ def _candidate_read(work: Gathering, inventory: Inventory) -> Inventory:
 
 def _as_needed(work: Gathering, inventory: Inventory, *, measure: bool = True) -> Inventory:
     while True:
-        wanted = planner.wanted(inventory, work.site.run, work.now_ns, keep_last=work.keep_last)
-        judge_now = [key for key in wanted.judge if _health(inventory, key) is None]
-        measure_now = [key for key in wanted.measure if not inventory.copies[key[0]][key[1]].measured]
+        wanted = planner.wanted(work.imagine(inventory), work.site.run, work.now_ns, keep_last=work.keep_last)
+        here = {(step, name) for step, found in inventory.copies.items() for name in found}
+        judge_now = [key for key in wanted.judge & here if _health(inventory, key) is None]
+        measure_now = [key for key in wanted.measure & here if not inventory.copies[key[0]][key[1]].measured]
         if (not judge_now and not measure_now) or (measure_now and not measure):
             return inventory
         inventory = _judge(work, inventory, judge_now)
