@@ -79,7 +79,7 @@ def step_of(name: str) -> int:
     """The step that a name tells. Raises UsageError where it tells none."""
     from prune.layouts import step_file
 
-    found = step_file.read(name) or step_file.read_stem(name)
+    found = step_file.read(name) or step_file.read_stem(name) or step_file.read_stem(os.path.splitext(name)[0])
     if found is not None:
         return found.step
     named = re.search("step=([0-9]{1,18})(?![0-9])", name)

@@ -199,6 +199,7 @@ class PartFile(io.BufferedIOBase):
     def fileno(self) -> int:
         """The descriptor, for fsync and for libraries that write to it: the hash is then read back at the end."""
         self._check()
+        self._sync_position()
         self._put_gathered()
         self._lent = True
         self._move(self._start)

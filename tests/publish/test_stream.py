@@ -103,7 +103,8 @@ def test_it_reads_what_was_written(file: PartFile) -> None:
 
 def test_whoever_writes_to_the_descriptor_shares_the_position_and_the_hash(file: PartFile) -> None:
     file.write(b"abc")
-    os.write(file.fileno(), b"DEF")
+    os.write(file.fileno(), b"D")
+    os.write(file.fileno(), b"EF")
     file.write(b"ghi")
     assert file.tell() == 9
     os.fsync(file.fileno())
