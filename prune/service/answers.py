@@ -1,0 +1,96 @@
+"""Answers and questions of HTTP: their headers, their JSON, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from prune import logs
+from prune.service.page import style_hash
+from prune.settings.units import parse_duration
+
+BODY_LIMIT = 64 * 1024
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+def html_answer(text: str) -> Response:
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{style_hash()}'; img-src data:; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
+
+
+def json_answer(document: Mapping[str, Any], code: int = 200) -> Response:
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False)
+    return Response(text + "\n", code, headers=HEADERS, media_type="application/json")
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > BODY_LIMIT:
+            raise HTTPException(413, "the body is too long")
+    try:
+        found = json.loads(data or b"{}")
+    except ValueError:
+        raise HTTPException(400, "the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise HTTPException(400, "the body is no JSON object")
+    return found
+
+
+def text_in(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise HTTPException(400, f"{key!r} must be given as text")
+    return value
+
+
+def step_in(body: Mapping[str, Any]) -> int:
+    value = body.get("step")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise HTTPException(400, "'step' must be a whole number")
+    return value
+
+
+def duration_of(value: object) -> int:
+    try:
+        return parse_duration(value)  # type: ignore[arg-type]  # refuses what is neither text nor a number
+    except (ValueError, TypeError, AttributeError) as error:
+        raise HTTPException(400, f"'until': {error}") from None
+
+
+def whole(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    if not (text.isdecimal() and text.isascii() and len(text) < 19):
+        raise HTTPException(400, f"{name!r} must be a whole number")
+    return int(text)
+
+
+async def told(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = json_answer({"error": error.detail}, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def refused(_request: Request, error: Exception) -> Response:
+    return json_answer({"error": str(error)}, 409)
+
+
+async def unexpected(request: Request, error: Exception) -> Response:
+    logs.error(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
+    return json_answer({"error": "something went wrong; the service's log says what"}, 500)

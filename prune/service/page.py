@@ -1,0 +1,280 @@
+"""The page: what stands where, what would go, what is wrong; one HTML document with nothing beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from prune.forecast import Forecast
+from prune.journal.base import Event
+from prune.model import SECOND, Attention, Replica
+from prune.pressure.marks import high_water, low_water
+from prune.report.lines import printable
+from prune.report.times import ago, iso
+from prune.service.board import Board, RunView
+from prune.service.health import Health
+from prune.service.timeline import Column, State, columns
+from prune.settings.schema import Pressure, Settings
+from prune.settings.units import format_duration, format_size
+from prune.stores.base import Space
+
+FEW = 12  # up to so many runs are shown whole; more are a list, worst first
+ROWS = 100
+
+GLYPHS = {State.KEPT: "■", State.WOULD_GO: "□", State.GUARDED: "▣", State.BROKEN: "✕", State.IN_FLIGHT: "◔",
+          State.MISSING: "·"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tank:
+    """One replica's room, as a bar with its water marks."""
+
+    replica: str
+    root: str
+    words: str
+    used: float | None  # per cent of the volume; None: not known
+    low: float | None  # where the bar stands at low water
+    high: float | None
+    short: bool
+    foretold: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One attention line."""
+
+    run: str
+    kind: str
+    where: str
+    detail: str
+    mend: str
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One run."""
+
+    run: str
+    layout: str
+    policy: str
+    seen: str
+    success: str
+    counts: str
+    resume: str
+    error: str | None
+    notes: tuple[Note, ...]
+    tanks: tuple[Tank, ...]
+    columns: tuple[Column, ...]
+    rows: str
+
+    @property
+    def worst(self) -> tuple[int, int]:
+        """Sorts the one in most trouble first."""
+        return -sum(note.blocked for note in self.notes) - bool(self.error), -len(self.notes)
+
+
+def page(
+    settings: Settings,
+    board: Board,
+    health: Health,
+    passes: Sequence[Event],
+    *,
+    now_ns: int,
+    query: str = "",
+    number: int = 1,
+    trouble: str | None = None,
+) -> str:
+    """The overview. With many runs a list that ``query`` filters by name, page ``number`` of it."""
+    chosen = [view for view in board.views() if query.lower() in view.run.lower()]
+    whole = len(chosen) <= FEW
+    cards = sorted((card_of(view, settings, board, now_ns=now_ns, steps=whole) for view in chosen),
+                   key=lambda card: card.worst)  # fmt: skip
+    pages = max(1, -(-len(cards) // ROWS))
+    number = min(max(1, number), pages)
+    return _render(
+        title="Training checkpoints",
+        health=health,
+        notes=[note for card in cards for note in card.notes],
+        cards=cards if whole else cards[(number - 1) * ROWS : number * ROWS],
+        whole=whole,
+        single=False,
+        query=query,
+        number=number,
+        pages=pages,
+        runs=len(chosen),
+        passes=[_pass(event, now_ns) for event in passes],
+        now=iso(now_ns),
+        trouble=trouble,
+    )
+
+
+def run_page(
+    settings: Settings, board: Board, view: RunView, health: Health, passes: Sequence[Event], *, now_ns: int
+) -> str:
+    """One run by itself."""
+    card = card_of(view, settings, board, now_ns=now_ns, steps=True)
+    return _render(
+        title=printable(view.run),
+        health=health,
+        notes=card.notes,
+        cards=[card],
+        whole=True,
+        single=True,
+        query="",
+        number=1,
+        pages=1,
+        runs=1,
+        passes=[_pass(event, now_ns) for event in passes],
+        now=iso(now_ns),
+        trouble=None,
+    )
+
+
+def card_of(view: RunView, settings: Settings, board: Board, *, now_ns: int, steps: bool) -> Card:
+    """A run as the page shows it; ``steps``: with its timeline."""
+    plan = view.plan
+    run = next((run for run in settings.runs if run.name == view.run), None)
+    pressure = run.pressure if run else Pressure()
+    decisions = view.counts.decisions
+    candidate = plan.resume_candidate if plan else None
+    return Card(
+        run=view.run,
+        layout=plan.layout if plan else "",
+        policy=", ".join(f"{key} {value}" for key, value in plan.keep.items() if value is not None) if plan else "",
+        seen=ago(view.seen_ns, now_ns) if view.seen_ns else "not yet",
+        success=ago(view.last_success_ns, now_ns) if view.last_success_ns else "never",
+        counts=", ".join(
+            f"{decisions[key]} {words}"
+            for key, words in (("keep", "kept"), ("delete", "would go"), ("guarded", "guarded"))
+            if decisions.get(key)
+        )
+        or "no steps",
+        resume=f"step {candidate.step} on {candidate.replica}" if candidate else "nothing yet",
+        error=view.error,
+        notes=tuple(_notes(view)),
+        tanks=tuple(_tanks(view, board, pressure, now_ns)),
+        columns=tuple(columns(plan, now_ns=now_ns)) if plan and steps else (),
+        rows=", then ".join(replica.name for replica in plan.replicas) if plan else "",
+    )
+
+
+def _notes(view: RunView) -> Iterable[Note]:
+    for block in view.blocks:
+        yield Note(view.run, block.block, block.replica or "", printable(block.detail), "", True)
+    for note in view.attention:
+        yield _note(view.run, note)
+
+
+def _note(run: str, note: Attention) -> Note:
+    return Note(run, note.kind, note.replica or "", printable(note.detail), printable(note.mend), False)
+
+
+def _tanks(view: RunView, board: Board, pressure: Pressure, now_ns: int) -> Iterable[Tank]:
+    for replica in view.plan.replicas if view.plan else ():
+        yield _tank(replica, board.room(view.run, replica.name) or _planned(replica), pressure,
+                    view.forecasts.get(replica.name), now_ns)  # fmt: skip
+
+
+def _planned(replica: Replica) -> Space | None:
+    if replica.free_bytes is None or not replica.total_bytes:
+        return None
+    return Space(replica.free_bytes, replica.total_bytes, replica.free_inodes, replica.total_inodes)
+
+
+def _tank(replica: Replica, space: Space | None, pressure: Pressure, told: Forecast | None, now_ns: int) -> Tank:
+    foretold = _foretold(told, now_ns)
+    if space is None:
+        return Tank(replica.name, replica.root, "free space is not known", None, None, None, False, foretold)
+    low, high = low_water(pressure, space), high_water(pressure, space)
+    words = f"{format_size(space.free_bytes)} free of {format_size(space.total_bytes)}"
+    if space.free_inodes is not None and low.inodes > space.free_inodes:
+        words += f", {space.free_inodes} inodes left"
+    if replica.trash_bytes:
+        words += f", {format_size(replica.trash_bytes)} in the trash"
+    if low.bytes:
+        words += f"; low water {format_size(low.bytes)}"
+    if high.bytes > low.bytes:
+        words += f", target {format_size(high.bytes)}"
+    return Tank(
+        replica=replica.name,
+        root=replica.root,
+        words=words,
+        used=_share(space.total_bytes - space.free_bytes, space),
+        low=100 - _share(low.bytes, space) if low.bytes else None,
+        high=100 - _share(high.bytes, space) if high.bytes > low.bytes else None,
+        short=not low.met(space),
+        foretold=foretold,
+    )
+
+
+def _share(size: int, space: Space) -> float:
+    return round(min(100.0, max(0.0, 100 * size / space.total_bytes)), 2) if space.total_bytes else 0.0
+
+
+def _foretold(told: Forecast | None, now_ns: int) -> str:
+    if told is None or told.next_save_bytes is None:
+        return ""
+    size = format_size(told.next_save_bytes)
+    if told.next_save_at_ns is None:
+        return f"saves take {size}; none came lately"
+    when = "is due" if told.next_save_at_ns <= now_ns else f"in {format_duration(told.next_save_at_ns - now_ns)}"
+    if not told.next_save_fits:
+        return f"the next save, {size}, {when} and does not fit"
+    full = f"; full in {format_duration(int(told.seconds_to_full) * SECOND)} if nothing is deleted" if (
+        told.seconds_to_full is not None) else ""  # fmt: skip
+    return f"next save {size} {when}{full}"
+
+
+def _pass(event: Event, now_ns: int) -> dict[str, Any]:
+    data = event.data
+    blocked = data.get("blocked")
+    failed = int(data.get("failed") or 0)
+    return {
+        "ago": ago(event.at_ns, now_ns),
+        "at": iso(event.at_ns),
+        "run": event.run,
+        "what": f"blocked: {blocked}" if blocked else f"{data.get('deleted', 0)} copies deleted",
+        "bytes": format_size(int(data.get("bytes") or 0)),
+        "guarded": int(data.get("guarded") or 0),
+        "failed": failed,
+        "bad": bool(blocked or failed),
+    }
+
+
+def _render(**values: Any) -> str:
+    template, style = _template()
+    return str(template.render(style=style, glyphs=GLYPHS, states=list(State), **values))
+
+
+@cache
+def _template() -> tuple[Any, str]:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("prune.service"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["printable"] = printable
+    environment.filters["path"] = _path
+    source, _, _ = environment.loader.get_source(environment, "style.css")  # type: ignore[union-attr]
+    return environment.get_template("page.html"), source
+
+
+@cache
+def style_hash() -> str:
+    """The style sheet's hash, by which the content security policy allows it and no other."""
+    return base64.b64encode(hashlib.sha256(_template()[1].encode()).digest()).decode()
+
+
+def _path(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text.encode("utf-8", "surrogateescape"), safe="")

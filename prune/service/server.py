@@ -1,0 +1,50 @@
+"""The HTTP server in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prune import logs
+from prune.service.http import application
+
+if TYPE_CHECKING:
+    from prune.service.daemon import Daemon
+
+
+def start(daemon: Daemon, listen: str) -> Callable[[], None]:
+    """Serves in a thread of its own; returns what stops it. Raises OSError when the address cannot be had."""
+    import uvicorn
+
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, int(port)))
+        bound.listen(128)
+    except OSError:
+        bound.close()
+        raise
+    config = uvicorn.Config(
+        application(daemon), access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5,
+        lifespan="off",
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
+    thread.start()
+    until = time.monotonic() + 10
+    while not server.started and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.01)
+    name, number = bound.getsockname()[:2]
+    logs.info(f"listening on http://{f'[{name}]' if ':' in name else name}:{number}/")
+
+    def stop() -> None:
+        server.should_exit = True
+        thread.join(10)
+
+    return stop
