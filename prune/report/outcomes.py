@@ -44,9 +44,9 @@ def _headline(run: RunOutcome) -> str:
         steps = {copy.step for copy in run.deleted}
         parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run)})")
     if waiting := sum(not copy.purged for copy in run.deleted):
-        parts.append(f"{_count(waiting, 'copy', 'copies')} of them in the trash, `prune undo` puts them back")
+        parts.append(f"{_count(waiting, 'copy', 'copies')} in the trash: `prune undo` puts back")
     if run.gone:
-        parts.append(f"{_count(len(run.gone), 'copy', 'copies')} were already gone")
+        parts.append(f"{_count(len(run.gone), 'copy was', 'copies were')} already gone")
     if run.orphans_deleted:
         size = format_size(sum(size for _, _, size in run.orphans_deleted))
         parts.append(f"removed {_count(len(run.orphans_deleted), 'temporary', 'temporaries')} of dead writers ({size})")
