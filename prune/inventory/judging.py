@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from prune.integrity.manifest import Manifest, content_digest, is_void, judge_by_manifest
+from prune.integrity.files import sizes
+from prune.integrity.manifest import Manifest, content_digest, fits, is_void, judge_by_manifest
 from prune.integrity.manifest import parse as parse_manifest
 from prune.inventory.copies import link_out, with_measure
 from prune.inventory.site import OpenReplica
@@ -57,6 +58,9 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
     found = with_measure(copy, total, first)
     found = replace(found, link=found.link or link_out(replica.root, links), weights_only=layout.weights_only(members))
     manifest, trouble = manifest_of(replica, copy)
+    upcoming = upcoming_of(replica, copy, members)
+    if upcoming is not None and (manifest is None or not fits(manifest, sizes(members))):
+        manifest, trouble = upcoming, None
     if manifest is not None:
         structure, verdict = verdict, judge_by_manifest(manifest, members, verdict)
         if not is_void(manifest, members, structure):
@@ -105,10 +109,32 @@ def manifest_of(replica: OpenReplica, copy: Copy) -> tuple[Manifest | None, str 
                 found.append(parse_manifest(text))
         except (ValueError, OSError) as error:
             return None, f"its manifest cannot be read: {error}"
+    return _together(found, copy), None
+
+
+def upcoming_of(replica: OpenReplica, copy: Copy, members: Members) -> Manifest | None:
+    """The manifest that a publisher was about to install for what stands here, by the lengths of the files.
+
+    It died after the data got their name and before the manifest got its own. One that is torn, or speaks of data
+    that never got their name, says nothing.
+    """
+    if replica.control is None:
+        return None
+    found: list[Manifest] = []
+    for path in copy.paths:
+        try:
+            text = replica.control.manifest_text(path.rpartition("/")[2], upcoming=True)
+            if text is not None:
+                found.append(parse_manifest(text))
+        except (ValueError, OSError):
+            continue
+    manifest = _together(found, copy)
+    return manifest if manifest is not None and fits(manifest, sizes(members)) else None
+
+
+def _together(found: list[Manifest], copy: Copy) -> Manifest | None:
     mine = [manifest for manifest in found if manifest.step == copy.step]
     if not mine:
-        return None, None
+        return None
     files = {file.path: file for manifest in mine for file in manifest.files}
-    return replace(
-        mine[0], created_at_ns=max(manifest.created_at_ns for manifest in mine), files=tuple(files.values())
-    ), None
+    return replace(mine[0], created_at_ns=max(manifest.created_at_ns for manifest in mine), files=tuple(files.values()))
