@@ -11,7 +11,7 @@ from typing import Any
 
 from prune.forecast import Forecast
 from prune.journal.base import Event
-from prune.model import SECOND, Attention, Replica
+from prune.model import SECOND, Attention, Decision, Replica, RunPlan
 from prune.pressure.marks import high_water, low_water
 from prune.report.lines import printable
 from prune.report.times import ago, iso
@@ -71,6 +71,7 @@ class Card:
     tanks: tuple[Tank, ...]
     columns: tuple[Column, ...]
     rows: str
+    temporaries: tuple[str, ...]
 
     @property
     def worst(self) -> tuple[int, int]:
@@ -160,6 +161,7 @@ def card_of(view: RunView, settings: Settings, board: Board, *, now_ns: int, ste
         tanks=tuple(_tanks(view, board, pressure, now_ns)),
         columns=tuple(columns(plan, now_ns=now_ns)) if plan and steps else (),
         rows=", then ".join(replica.name for replica in plan.replicas) if plan else "",
+        temporaries=tuple(_temporaries(plan)) if plan and steps else (),
     )
 
 
@@ -168,6 +170,12 @@ def _notes(view: RunView) -> Iterable[Note]:
         yield Note(view.run, block.block, block.replica or "", printable(block.detail), "", True)
     for note in view.attention:
         yield _note(view.run, note)
+
+
+def _temporaries(plan: RunPlan) -> Iterable[str]:
+    for orphan in plan.orphans[:10]:
+        fate = "would go" if orphan.decision is Decision.DELETE else orphan.reason
+        yield f"Temporary on {orphan.replica}: {printable(orphan.path)}, {format_size(orphan.bytes)}, {fate}."
 
 
 def _note(run: str, note: Attention) -> Note:
