@@ -42,7 +42,7 @@ _NAME = re.compile(
     re.DOTALL,
 )
 _VALUE = re.compile(
-    r"[-_](?P<name>[A-Za-z][A-Za-z0-9_]*?)??[=:_-]?(?P<value>-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?)(?=[-_]|\Z)"
+    r"[-_](?:(?P<name>[A-Za-z][A-Za-z0-9_]*?)[=:_-]?)??(?P<value>-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?)(?=[-_]|\Z)"
 )
 _SHARD = re.compile(r"(?P<stem>.+)_[0-9]{5}\.weights\.h5", re.DOTALL)
 _DEFAULT_MONITOR = "val_loss"  # of ModelCheckpoint: what a number without a name is taken for

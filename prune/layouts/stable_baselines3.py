@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from prune.layouts import markers, sb3_evaluations, series
 from prune.layouts.around import Around
-from prune.layouts.base import Claim, Entry, Glance, Health, Kind, Members, Part, Pick, Reader, RootView, Verdict
+from prune.layouts.base import Claim, Entry, Glance, Kind, Members, Part, Pick, Reader, RootView, Verdict
 from prune.layouts.naming import DIGITS
 from prune.model import EMPTY
 
 _MODEL = re.compile(rf"(?P<prefix>.+)_(?P<step>{DIGITS})_steps\.zip", re.DOTALL)
 _BESIDE = re.compile(rf"(?P<prefix>.+)_(?:replay_buffer|vecnormalize)_(?P<step>{DIGITS})_steps\.pkl", re.DOTALL)
-_STOP = b"."  # the last byte of every pickle
 
 
 class StableBaselines3(Around):
@@ -51,11 +50,10 @@ class StableBaselines3(Around):
         return sorted(paths, key=lambda path: (not path.endswith(".zip"), path))
 
     def examine(self, members: Members, reader: Reader) -> Verdict:
-        """The model is written first, so a buffer cut short is a save that died."""
+        """The model is written first: a buffer beside it that is cut short is a save that died."""
         if not any(path.endswith(".zip") for path in members.paths):
             return markers.missing(f"step {members.step}", "the model's .zip")
-        verdict = super().examine(members, reader)
-        return (verdict.health.restorable and _cut_pickle(members, reader)) or verdict
+        return super().examine(members, reader)
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         found = super().trainer_pick(view)
@@ -65,19 +63,3 @@ class StableBaselines3(Around):
         """Mean rewards of an evaluation at exactly a checkpoint's time, where ``evaluations.npz`` lies beside."""
         rewards = sb3_evaluations.mean_rewards(view.reader, view.at(sb3_evaluations.NAME))
         return {step: {"mean_reward": rewards[step]} for step in view.steps if step in rewards} or EMPTY
-
-
-def _cut_pickle(members: Members, reader: Reader) -> Verdict | None:
-    for path in members.paths:
-        if not path.endswith(".pkl"):
-            continue
-        try:
-            with reader.open(path) as file:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - 1))
-                last = file.read(1)
-        except OSError as error:
-            return Verdict(Health.UNKNOWN, f"{path}: could not be read: {error.strerror or error}")
-        if last != _STOP:
-            return markers.broken(path, f"{size} bytes that do not end as a pickle does: it was cut")
-    return None

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from prune.layouts import markers, trackers
+from prune.layouts import markers, rank_grid, trackers
 from prune.layouts.around import Around
 from prune.layouts.base import (
     Claim,
@@ -36,6 +36,7 @@ _RANK = re.compile(
     r"_world_size_(?P<world>[1-9][0-9]{0,6})_rank_(?P<rank>0|[1-9][0-9]{0,6})\.pt"
 )
 _LOADER = re.compile(r"data(?:_[0-9]+)?\.pt")
+_LOADERS = re.compile(r"data_(0|[1-9][0-9]{0,6})\.pt")
 _ROLES = ("actor", "critic")
 
 
@@ -94,6 +95,9 @@ def _incomplete(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
         return markers.missing(path, "actor/", "only the critic is left")
     if not any(_LOADER.fullmatch(name) for name in files):
         return markers.missing(path, "data_0.pt" if flat else "data.pt")
+    gap = rank_grid.gap(rank_grid.ranks(files, _LOADERS))
+    if gap is not None:
+        return markers.missing(path, f"data_{gap[0]}.pt")
     return _missing_rank(path, files)
 
 
