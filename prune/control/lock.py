@@ -14,7 +14,6 @@ import json
 import os
 import socket
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from prune.model import SECOND
 from prune.stores.local import LocalRoot
@@ -138,7 +137,8 @@ def read_holder(fd: int) -> dict[str, object] | None:
 def boot_id() -> str:
     """What changes with every boot of this host."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except OSError:
         return "unknown"
 

@@ -7,7 +7,6 @@ before its renames, a ``withdrawn`` after them.
 from __future__ import annotations
 
 import json
-import secrets
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,6 +36,8 @@ class Withdrawal:
 
 def opaque_name() -> str:
     """Sixteen letters: no scanner of step numbers can read one out of them."""
+    import secrets
+
     return "".join(secrets.choice(_LETTERS) for _ in range(16))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +46,7 @@ class Volume:
 
 
 def new_id() -> str:
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def parse(text: str) -> Volume:

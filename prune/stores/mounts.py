@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
@@ -19,7 +18,8 @@ class Mount:
 def mounts() -> list[Mount]:
     """All mounts this process sees, in order; the last of two on one point is the one in force."""
     try:
-        text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
     except OSError:
         return []
     found = []
