@@ -63,8 +63,6 @@ def for_each(
     Any other exception, also one out of the caller's ``tick`` or an interrupt, stops the other jobs at their next
     tick and is raised.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     wanted = list(items)
     stopped, turn = threading.Event(), threading.Lock()
 
@@ -84,6 +82,8 @@ def for_each(
     threads = min(threads or cores(), len(wanted))
     if threads <= 1:
         return {item: one(item) for item in wanted}
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(threads, thread_name_prefix="check") as pool:
         try:
             return dict(zip(wanted, pool.map(one, wanted), strict=True))
