@@ -47,7 +47,7 @@ def _http(daemon: Daemon, address: str) -> Any:
 
     def begin() -> Any:
         try:
-            return start(daemon, address)
+            return start(daemon, address).stop
         except OSError as error:
             raise Failed(f"cannot listen on {address}: {error.strerror}",
                          mend='set service.listen to a free address, or to "" for no HTTP') from None  # fmt: skip

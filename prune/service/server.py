@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune import logs
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
     from prune.service.daemon import Daemon
 
 
-def start(daemon: Daemon, listen: str) -> Callable[[], None]:
-    """Serves in a thread of its own; returns what stops it. Raises OSError when the address cannot be had."""
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server at work."""
+
+    url: str
+    stop: Callable[[], None]
+
+
+def start(daemon: Daemon, listen: str) -> Serving:
+    """Serves in a thread of its own. Port 0 is any free one. Raises OSError when the address cannot be had."""
     import uvicorn
 
     host, _, port = listen.rpartition(":")
@@ -41,10 +50,11 @@ def start(daemon: Daemon, listen: str) -> Callable[[], None]:
     while not server.started and thread.is_alive() and time.monotonic() < until:
         time.sleep(0.01)
     name, number = bound.getsockname()[:2]
-    logs.info(f"listening on http://{f'[{name}]' if ':' in name else name}:{number}/")
+    url = f"http://{f'[{name}]' if ':' in name else name}:{number}/"
+    logs.info(f"listening on {url}")
 
     def stop() -> None:
         server.should_exit = True
         thread.join(10)
 
-    return stop
+    return Serving(url, stop)
