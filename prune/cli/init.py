@@ -60,7 +60,8 @@ def command(
         )  # fmt: skip
     elif not screen.quiet:
         screen.say(f"{found.primary}: {found.layout}: {found.why}")
-        show([*attention_lines(attention)], screen)
+        if attention:
+            show([*attention_lines(attention)], screen)
         screen.say(f"wrote {path}; look at what it means by: prune plan{_how(path)}")
     return worst((), attention=bool(attention), strict=screen.strict)
 

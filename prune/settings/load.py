@@ -67,7 +67,7 @@ def _from_file(config: str | None, flags: RunFlags | None, run_names: Sequence[s
         runs=tuple(chosen),
         state=document.values.get("state"),
         service=_service(service, document.where.down("service")),
-        source=document.where.source,
+        source=os.path.abspath(document.path) if document.path else None,
         fleet_budget=keys.read(document.values.get("fleet", {}), keys.FLEET, document.where.down("fleet")).get(
             "budget"
         ),
@@ -81,7 +81,12 @@ class _Document:
 
     values: Mapping[str, Any]
     where: Where
-    folder: str
+    path: str | None  # None: variables alone
+
+    @property
+    def folder(self) -> str:
+        """Where policies named by a relative path are looked for."""
+        return os.path.dirname(os.path.abspath(self.path or "prune.toml"))
 
 
 def _document(config: str | None) -> _Document:
@@ -103,7 +108,7 @@ def _document(config: str | None) -> _Document:
 
         values, origins = overlaid(values)
         where = replace(where, variables=origins)
-    return _Document(keys.read(values, keys.TOP, where), where, os.path.dirname(os.path.abspath(path or "prune.toml")))
+    return _Document(keys.read(values, keys.TOP, where), where, path)
 
 
 def _runs(document: _Document, flags: RunFlags | None) -> Iterator[RunSettings]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prune.errors import UsageError
 from prune.settings import keys
 from prune.settings.keys import Keys, Where, nearest, read
 from prune.settings.schema import Best, Guards, Keep, Pressure, Share
@@ -34,9 +35,22 @@ class Rules:
             top,
             {**below.keep, **self.keep},
             {**below.guards, **self.guards},
-            {**below.pressure, **self.pressure},
+            {**_inherited(below.pressure, self), **self.pressure},
             self.final if below.final is None or self.final is None else {**below.final, **self.final},
         )
+
+
+def _inherited(marks: dict[str, Any], above: Rules) -> dict[str, Any]:
+    """The water marks of a lower layer as far as what lies over it leaves them their sense: whoever keeps fewer steps
+    than a ready policy, or begins sooner, contradicts nothing that he said himself."""
+    kept = dict(marks)
+    last, floor = above.keep.get("last"), marks.get("keep_last")
+    if last is not None and floor is not None:
+        kept["keep_last"] = min(last, floor)
+    low, high = above.pressure.get("free_below"), marks.get("free_target")
+    if low is not None and high is not None and _less(high, low):
+        del kept["free_target"]
+    return kept
 
 
 def rules_of(values: Mapping[str, Any], where: Where) -> Rules:
@@ -108,6 +122,8 @@ def _layout(values: Mapping[str, Any], where: Where) -> dict[str, Any]:
     if isinstance(said, str) and said.startswith("custom:"):
         said, options["pattern"] = "custom", said.removeprefix("custom:")
     check_layout(said, where)
+    if options or said == "custom":
+        _check_options(str(said), options, where)
     return {"layout": said, "layout_options": options} if options else {"layout": said}
 
 
@@ -120,6 +136,16 @@ def check_layout(name: object, where: Where) -> None:
         near = nearest(str(name), known)
         mend = f"Did you mean {near!r}?" if near else f"Known layouts: {', '.join(known)}."
         raise where.refusal("layout", name, "there is no such layout", mend=mend)
+
+
+def _check_options(name: str, options: Mapping[str, Any], where: Where) -> None:
+    """Raises UsageError where the layout itself refuses its options."""
+    from prune import layouts
+
+    try:
+        layouts.get(name, options)
+    except UsageError as error:
+        raise where.refusal("layout", name, error.args[0], mend=error.mend) from None
 
 
 def _less(one: int | Share, other: int | Share) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from prune.errors import Blocked, UsageError
+from prune.settings import policies
 from prune.settings.load import RunFlags, load
 from prune.settings.schema import DAY, HOUR, MINUTE, Best, Share
 
@@ -109,7 +110,7 @@ def test_every_key_of_a_file_is_understood(roots):
     )
     settings = load()
     run = settings.runs[0]
-    assert (settings.state, settings.source) == ("sqlite:////tmp/state.db", "prune.toml")
+    assert (settings.state, settings.source) == ("sqlite:////tmp/state.db", f"{roots}/here/prune.toml")
     assert settings.fleet_budget == 50 * 10**12
     assert settings.service.listen == ""
     assert settings.service.notify.apprise == ("mailto://me@example.org",)
@@ -212,12 +213,38 @@ def test_a_variable_that_is_wrong_is_named(roots, monkeypatch):
     assert "'token'" in refused()
 
 
+@pytest.mark.parametrize(
+    "layout",
+    ['"custom:model-{step}.pt"', '{name = "custom", pattern = "model-{step}.pt"}', '{pattern = "model-{step}.pt"}'],
+)
+def test_names_of_ones_own_are_described_by_a_pattern(roots, layout):
+    written(run_table(roots, f"layout = {layout}\n"))
+    run = load().runs[0]
+    assert (run.layout, run.layout_options) == ("custom", {"pattern": "model-{step}.pt"})
+
+
 def test_a_policy_lies_below_the_runs_own_tables(roots):
     written('layout = "step-dir"\n[keep]\nlast = 3\nevery = 100\n[guards]\nin_flight = "1h"\n', "mine.toml")
     written(run_table(roots, 'policy = "mine.toml"\n[runs.keep]\nlast = 4\n'))
     run = load().runs[0]
     assert (run.keep.last, run.keep.every, run.guards.in_flight, run.layout) == (4, 100, HOUR, "step-dir")
     assert run.policy == "mine.toml"
+
+
+def test_keeping_less_than_a_policy_lowers_what_pressure_may_take_too(roots):
+    marks = '[pressure]\nfree_below = "10%"\nfree_target = "20%"\nkeep_last = 4\n'
+    written(f"[keep]\nlast = 12\n{marks}", "mine.toml")
+    written(run_table(roots, 'policy = "mine.toml"\n'))
+    pressure = load(None, RunFlags(keep_last="3")).runs[0].pressure
+    assert (pressure.free_below, pressure.free_target, pressure.keep_last) == (Share(10.0), Share(20.0), 3)
+    written(run_table(roots, 'policy = "mine.toml"\n[runs.pressure]\nfree_below = "30%"\n'))
+    assert load().runs[0].pressure.free_target == Share(30.0)
+
+
+def test_every_ready_policy_can_be_used(roots):
+    for name in policies.ready():
+        assert load(None, RunFlags(primary=str(roots / "a"), policy=name)).runs[0].policy == name
+    assert {"step-file", "step-dir", "hf-trainer", "dcp", "torchtitan"} <= set(policies.ready())
 
 
 def test_a_policy_flag_lies_over_the_file(roots):
@@ -293,6 +320,9 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(roots, text, mend)
     ("text", "words"),
     [
         ('layout = "hf-traner"\n', "'hf-trainer'"),
+        ('layout = "custom"\n', "pattern"),
+        ('layout = "custom:no-number.pt"\n', "layout"),
+        ('layout = {name = "step-file", patern = "x"}\n', "layout"),
         ('policy = "nowhere.toml"\n', "nowhere.toml"),
         ('grace = "soon"\n', "grace"),
         ("[runs.keep]\nbest = 'loss'\n", "keep.best"),
