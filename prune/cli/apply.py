@@ -61,6 +61,8 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
 
         write_metrics(options["metrics_file"], chosen_settings, outcome, now_ns=time.time_ns())
     _tell(screen, outcome)
+    if stop:
+        screen.warn("prune: stopped on request after the step in hand; the rest stays for the next pass")
     return stop.exit_code or code_of_outcome(outcome, strict=screen.strict)
 
 

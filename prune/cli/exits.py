@@ -39,7 +39,8 @@ def worst(codes: Iterable[int], *, attention: bool = False, strict: bool = False
 
 def code_of_plan(plan: Plan, *, strict: bool = False) -> int:
     codes = (BLOCKED if run.blocks else DONE for run in plan.runs)
-    return worst(codes, attention=any(run.attention for run in plan.runs), strict=strict)
+    notices = plan.settings.notices if plan.settings else ()
+    return worst(codes, attention=bool(notices) or any(run.attention for run in plan.runs), strict=strict)
 
 
 def code_of_outcome(outcome: Outcome, *, strict: bool = False) -> int:

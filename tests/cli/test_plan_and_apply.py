@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -187,3 +190,18 @@ def test_names_that_no_terminal_can_show_are_escaped(tmp_path):
     done = prune("plan", "--primary", root, "--keep-last", "3")
     assert done.code == 0
     assert "a\\nb" in done.out
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 10), ("y", 3)])
+def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(pair, on_pair, answer, left):
+    words = [sys.executable, "-c", "from prune.cli import main; main()", "apply", *map(str, on_pair)]
+    line = shlex.join(words)
+    done = subprocess.run(["script", "-qec", line, "/dev/null"], input=f"{answer}\n", capture_output=True, text=True)
+    assert "Delete 7 steps? [y/N]" in done.stdout
+    assert done.stdout.index("to delete") < done.stdout.index("[y/N]")
+    assert len(build.names(pair[0])) == left
+
+
+def test_without_a_terminal_or_with_yes_nobody_is_asked(pair, on_pair):
+    assert "[y/N]" not in prune("apply", *on_pair, "--yes").err
+    assert build.names(pair[0]) == KEPT
