@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prune import planner
-from prune.control.volume import Held, Peer, Volume, new_id
 from prune.deletion import full_disk
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans
 from prune.deletion.recovery import Recovered, recover
 from prune.deletion.sweep import BATCH, Sweep, Tally, Terms
+from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct
 from prune.inventory import gather, open_site
 from prune.inventory.site import Site, read_space
@@ -88,7 +88,7 @@ def _quiet(site: Site, inventory: Inventory, plan: RunPlan, now_ns: int, conduct
         return False
     orphans = any(orphan.decision is Decision.DELETE for orphan in plan.orphans)
     trashed = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
-    return not (plan.victims or orphans or trashed or _volumes_to_write(site) or _memory_differs(site, plan))
+    return not (plan.victims or orphans or trashed or volumes_to_write(site) or _memory_differs(site, plan))
 
 
 def _under_locks(
@@ -130,7 +130,7 @@ def _under_locks(
     if tally.blocked is None and not conduct.stop and conduct.keep_going():
         sweep_orphans(site, plan, tally, plan_id=plan_id, now_ns=locks.now_ns(conduct.clock()))
     _take_off_the_listing(site, tally)
-    attention += _write_volumes(site)
+    attention += write_volumes(site)
     _journal_deletions(journal, run, plan, tally, recovered, plan_id, conduct.clock())
     return _with_recovery(_outcome(run, plan, tally, dropped, attention), recovered)
 
@@ -274,46 +274,6 @@ def _journal_deletions(
 # --- what the control folders remember -------------------------------------------------------------------------
 
 
-def _volumes_to_write(site: Site) -> dict[str, Volume]:
-    """The volume records that no longer say what is there."""
-    usable = [r for r in site.replicas if r.usable]
-    ids = {r.name: r.volume.id if r.volume else None for r in usable}
-    held = {r.name: _held(r.listing.steps if r.listing else {}) for r in usable}
-    found = {}
-    for replica in usable:
-        peers = dict(replica.volume.peers) if replica.volume else {}
-        peers |= {name: Peer(id, held[name]) for name, id in ids.items() if name != replica.name and id is not None}
-        wanted = Volume(ids[replica.name] or "", replica.settings.role, held[replica.name], peers)
-        if wanted != replica.volume or None in ids.values():
-            found[replica.name] = wanted
-    return found
-
-
-def _held(steps: Mapping[int, object]) -> Held:
-    return Held(len(steps), max(steps, default=None))
-
-
-def _write_volumes(site: Site) -> list[Attention]:
-    """Tells every volume who it is, what it holds, and the same of its peers."""
-    for replica in site.replicas:
-        if replica.usable and replica.control is not None and replica.volume is None:
-            replica.volume = Volume(new_id(), replica.settings.role)
-    notes = []
-    for name, volume in _volumes_to_write(site).items():
-        replica = site.by_name(name)
-        if replica.control is None:
-            continue
-        try:
-            replica.control.write_volume(volume)
-            replica.volume = volume
-        except OSError as error:
-            notes.append(
-                Attention("state", name, f"{replica.control.path}/volume.json: {error.strerror}",
-                          "a volume that comes back empty may not be recognised until this can be written")
-            )  # fmt: skip
-    return notes
-
-
 def _memory_differs(site: Site, plan: RunPlan) -> bool:
     control = site.primary.control
     try:
@@ -324,7 +284,7 @@ def _memory_differs(site: Site, plan: RunPlan) -> bool:
 
 
 def _write_memories(site: Site, plan: RunPlan) -> list[Attention]:
-    notes = _write_volumes(site)
+    notes = write_volumes(site)
     control = site.primary.control
     if control is None or not _memory_differs(site, plan):
         return notes
