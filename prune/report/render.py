@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _RICH = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim", "strong": "bold", "": ""}
 
+_NARROW = 24  # a column of cells up to this wide is never broken over lines
+
 
 def show(report: Report, screen: Screen) -> None:
     """Prints a report as the screen shows it best; nothing when JSON or silence was asked for."""
@@ -84,9 +86,10 @@ def _rich_grid(part: Grid) -> Any:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in part.titles:
-        last = title == part.titles[-1]
-        table.add_column(title, justify="right" if title in part.right else "left", overflow="fold", no_wrap=not last)
+    for place, title in enumerate(part.titles):
+        short = all(width(row[place].text) <= _NARROW for row in part.rows)
+        justify: Any = "right" if title in part.right else "left"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=short)
     for row in part.rows:
         table.add_row(*(_rich_text([cell]) for cell in row))
     return table

@@ -143,14 +143,15 @@ def _orphans(orphans: Sequence[OrphanPlan]) -> Line:
         size = format_size(sum(orphan.bytes for orphan in going))
         shown = ", ".join(printable(orphan.path) for orphan in going[:3]) + (", …" if len(going) > 3 else "")
         parts.append(f"{len(going)} to delete, {size} ({shown})")
-    parts += [f"{count} stay ({reason})" for reason, count in staying.items()]
+    parts += [f"{count} stay{'s' if count == 1 else ''} ({reason})" for reason, count in staying.items()]
     return line(f"temporaries of unfinished saves: {'; '.join(parts)}", indent=2)
 
 
 def _summary(run: RunPlan) -> Line:
     fates = Counter(step.decision for step in run.steps)
     parts = [f"{fates[fate]} {word}" for fate, word in _FATES.items() if fates[fate]]
-    foreign = f"; {run.foreign} other entries are not touched" if run.foreign else ""
+    others = "1 other entry is" if run.foreign == 1 else f"{run.foreign} other entries are"
+    foreign = f"; {others} not touched" if run.foreign else ""
     cutoff = f"; the cutoff is step {run.cutoff}" if run.cutoff is not None else ""
     return line(f"{listed(parts) if parts else 'no steps'}{cutoff}{foreign}", indent=2)
 

@@ -134,7 +134,9 @@ def unknown_key(key: str, keys: Keys, where: Where) -> UsageError:
     place = f"environment variable {variable}" if variable else f"{where.source}: {dotted}"
     homes = [name for name, known in _TABLES.items() if key in known and known is not keys]
     near = nearest(key, keys)
-    if near and (not homes or near.replace("_", "") == key.replace("-", "").replace("_", "")):
+    if key.startswith("keep_") and key.removeprefix("keep_") in KEEP and keys is not PRESSURE:
+        mend = f"Write {key.removeprefix('keep_')!r} in [runs.keep]."
+    elif near and (not homes or near.replace("_", "") == key.replace("-", "").replace("_", "")):
         mend = f"Did you mean {near!r}?"
     elif homes:
         mend = f"{key!r} belongs in {' or '.join(_table_name(home) for home in homes)}."

@@ -305,6 +305,7 @@ def test_variables_are_put_into_strings_and_an_unset_one_is_named(roots, monkeyp
         ("[runs.guards]\nin_fligth = '5m'\n", "'in_flight'"),
         ("mirors = []\n", "'mirrors'"),
         ("daily = 3\n", "[runs.keep]"),
+        ("keep_last = 3\n", "Write 'last' in [runs.keep]"),
         ("[service]\ntokne = 'x'\n", "'token'"),
         ("[fleet]\nbugdet = '1TB'\n", "'budget'"),
     ],
