@@ -84,13 +84,37 @@ def for_each(
         return {item: one(item) for item in wanted}
     from concurrent.futures import ThreadPoolExecutor
 
+    wanted = list(items)
+    stopped, turn = threading.Event(), threading.Lock()
+    failures: list[BaseException] = []
+
+    def counted(amount: int) -> None:
+        if stopped.is_set():
+            raise _Stopped
+        if tick is not None:
+            with turn:
+                tick(amount)
+
+    def one(item: str) -> T | OSError:
+        try:
+            return job(item, counted)
+        except OSError as error:
+            return error
+        except BaseException as error:
+            failures.append(error)
+            stopped.set()
+            raise
+
+    threads = min(threads or cores(), len(wanted))
+    if threads <= 1:
+        return {item: one(item) for item in wanted}
     with ThreadPoolExecutor(threads, thread_name_prefix="check") as pool:
         try:
             return dict(zip(wanted, pool.map(one, wanted), strict=True))
-        except BaseException:
+        except BaseException as error:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            raise (failures[0] if isinstance(error, _Stopped) else error)
 
 
 def cores() -> int:

@@ -28,12 +28,12 @@ def parse(data: bytes) -> dict[str, str]:
         line = line.removesuffix(b"\r")
         if not line.strip() or line.startswith(b"#"):
             continue
-        if _ALONE.fullmatch(line.strip()):
-            found[""] = line.strip().decode().lower()
-        elif match := _LINE.fullmatch(line):
+        if match := _LINE.fullmatch(line):
             found[_name(match[3], escaped=bool(match[1]))] = match[2].decode().lower()
         elif match := _TAGGED.fullmatch(line):
             found[_name(match[2], escaped=bool(match[1]))] = match[3].decode().lower()
+        elif _ALONE.fullmatch(line.strip()):
+            found[""] = line.strip().decode().lower()
         else:
             raise ValueError(f"line {number} is not 'digest  name' as sha256sum writes it")
     if not found:
