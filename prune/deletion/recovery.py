@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from prune.control import record
 from prune.control.record import Withdrawal
@@ -16,6 +17,7 @@ from prune.deletion import trash
 from prune.inventory.site import OpenReplica, Site
 
 Where = tuple[OpenReplica, Withdrawal]
+REPAIRED = "repaired"  # why a damaged copy went: a good one took its place
 
 
 @dataclass
@@ -35,7 +37,9 @@ def recover(site: Site, *, now_ns: int) -> Recovered:
     result = Recovered()
     for together in _by_id(site).values():
         states = {withdrawal.state for _, withdrawal in together}
-        if states == {"intent"}:
+        if states == {"intent"} and any(withdrawal.why == REPAIRED for _, withdrawal in together):
+            _each(together, result, partial(_repaired, until_ns=now_ns + site.run.guards.repaired))
+        elif states == {"intent"}:
             _each(together, result, _back)
         elif "purging" in states:
             _each(together, result, _finish)
@@ -84,6 +88,29 @@ def _back(where: Where, result: Recovered) -> None:
         result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
         return
     result.back.append((withdrawal.step, replica.name))
+
+
+def _repaired(where: Where, result: Recovered, until_ns: int) -> None:
+    """A repair that died before its end.
+
+    Its name shows the old copy or the new one, and what lies in the trash is the other: it waits there for its time.
+    Where the name shows nothing, the old copy returns.
+    """
+    replica, withdrawal = where
+    assert replica.control is not None
+    assert replica.root is not None
+    try:
+        both = any(
+            replica.root.exists(path) and replica.control.folder.exists(f"trash/{name}")
+            for path, name in withdrawal.moves
+        )
+        if both:
+            replica.control.append_record(record.withdrawn_line(withdrawal.id, until_ns))
+            return
+    except OSError as error:
+        result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
+        return
+    _back(where, result)
 
 
 def _finish(where: Where, result: Recovered) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from prune.settings.schema import Guards, Keep
+from prune.settings.schema import Keep
 from tests.runs import applied, deleted_steps, plan_of, planned, run_of
 from tests.trees.build import age, mirrored, names, snapshot, step_dirs, step_files, torch_zip
 
@@ -159,10 +160,10 @@ def test_a_victim_that_is_or_holds_a_link_out_of_the_root_stays(tmp_path: Path, 
 def test_sidecars_go_with_their_checkpoint(tmp_path: Path, state: Path) -> None:
     primary = step_files(tmp_path / "P", range(1, 5))
     for number, path in enumerate(sorted(primary.iterdir())):
-        (primary / f"{path.name}.sha256").write_text(f"{'0' * 64}  {path.name}\n")
+        (primary / f"{path.name}.sha256").write_text(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
         age(primary / f"{path.name}.sha256", 7000 - number)
 
-    applied(run_of(primary, last=2, guards=Guards(verify="off")), state)
+    applied(run_of(primary, last=2), state)
 
     assert names(primary) == {"step_0003.pt", "step_0003.pt.sha256", "step_0004.pt", "step_0004.pt.sha256"}
 
