@@ -71,8 +71,10 @@ def expanded(value: Any, where: Where, environ: Mapping[str, str], *, key: str =
 
 
 def has_variables(environ: Mapping[str, str]) -> bool:
-    """Whether any ``PRUNE_…`` variable lays something over the file."""
-    return any(_head(variable) in TOP for variable in environ if variable.upper().startswith("PRUNE_"))
+    """Whether any ``PRUNE_…`` variable lays something over the file, but for the one that says where the state is:
+    that is a plain text, and no reason to load pydantic."""
+    heads = {_head(variable) for variable in environ if variable.upper().startswith("PRUNE_")}
+    return not heads.isdisjoint(TOP.keys() - {"state"})
 
 
 def stray(environ: Mapping[str, str]) -> str | None:

@@ -108,6 +108,8 @@ def _document(config: str | None) -> _Document:
 
         values, origins = overlaid(values)
         where = replace(where, variables=origins)
+    elif (state := _state_variable()) is not None:
+        values = {**values, "state": state}
     return _Document(keys.read(values, keys.TOP, where), where, path)
 
 
@@ -186,7 +188,8 @@ def _service(table: object, where: Where) -> Service:
     values = keys.read(table, keys.SERVICE, where)
     if "notify" in values:
         values["notify"] = Notify(**keys.read(values["notify"], keys.NOTIFY, where.down("notify")))
-    for secret in (values.get("token"), getattr(values.get("notify"), "webhook", None)):
+    notify: Notify = values.get("notify", Notify())
+    for secret in (values.get("token"), notify.webhook, *notify.apprise):
         logs.hide(secret)
     return Service(**values)
 
