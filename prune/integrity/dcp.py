@@ -50,7 +50,7 @@ Places = Mapping[str, frozenset[tuple[int, int]]]  # by a shard's name: offset a
 
 
 def places(data: bytes) -> Places | None:
-    """What lies where, by shard; None where the metadata says no such thing.
+    """What lies where, by shard; None where the metadata says no such thing, or more than is read here.
 
     Raises Damage when the metadata itself is cut or is none.
     """
@@ -58,6 +58,8 @@ def places(data: bytes) -> Places | None:
         raise Damage("the metadata is empty")
     try:
         value, _ = pickles.load(data)
+    except pickles.BeyondBounds:
+        return None
     except pickles.CutPickle:
         raise Damage(f"the metadata ends after {len(data)} bytes, before its end mark: it was cut") from None
     except pickles.UnreadablePickle as error:

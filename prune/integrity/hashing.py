@@ -65,27 +65,6 @@ def for_each(
     """
     wanted = list(items)
     stopped, turn = threading.Event(), threading.Lock()
-
-    def counted(amount: int) -> None:
-        if stopped.is_set():
-            raise _Stopped
-        if tick is not None:
-            with turn:
-                tick(amount)
-
-    def one(item: str) -> T | OSError:
-        try:
-            return job(item, counted)
-        except OSError as error:
-            return error
-
-    threads = min(threads or cores(), len(wanted))
-    if threads <= 1:
-        return {item: one(item) for item in wanted}
-    from concurrent.futures import ThreadPoolExecutor
-
-    wanted = list(items)
-    stopped, turn = threading.Event(), threading.Lock()
     failures: list[BaseException] = []
 
     def counted(amount: int) -> None:
@@ -108,6 +87,8 @@ def for_each(
     threads = min(threads or cores(), len(wanted))
     if threads <= 1:
         return {item: one(item) for item in wanted}
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(threads, thread_name_prefix="check") as pool:
         try:
             return dict(zip(wanted, pool.map(one, wanted), strict=True))

@@ -18,7 +18,7 @@ def looks_like(window: Window) -> bool:
 
 
 def check(window: Window) -> bool:
-    """Whether the file reaches its recorded end; False where the superblock is of no known kind. Raises Damage, Doubt."""
+    """Whether the file ends where it says; False where the superblock is of no known kind. Raises Damage, Doubt."""
     place = _place(window)
     if place is None:
         return False

@@ -14,7 +14,7 @@ from prune.layouts.base import Members
 from prune.model import SECOND, Health, Kind, Verdict
 
 SCHEMA = "prune.manifest/1"
-LONGEST = 64 << 20  # bytes of JSON that are parsed: some hundred thousand files
+LONGEST = 32 << 20  # bytes of JSON that are parsed: more than a hundred thousand files
 _HEX = re.compile(r"[0-9a-f]{64}")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 

@@ -21,11 +21,15 @@ _F64 = struct.Struct(">d")
 
 
 class UnreadablePickle(ValueError):
-    """The bytes are no pickle, or one beyond the bounds of this reader."""
+    """The bytes are no pickle, or none that is read here."""
 
 
 class CutPickle(UnreadablePickle):
     """The bytes end before the pickle does."""
+
+
+class BeyondBounds(UnreadablePickle):
+    """The pickle may be a good one, but is longer than is read here."""
 
 
 class Global(str):
@@ -55,10 +59,10 @@ def load(data: bytes, start: int = 0) -> tuple[object, int]:
     """The value of the pickle that begins at ``start``, and where it ends.
 
     Nesting is as deep as the data says: walk a value with :func:`walk`, not by recursion.
-    Raises UnreadablePickle, CutPickle.
+    Raises UnreadablePickle; CutPickle and BeyondBounds are told apart.
     """
     if len(data) > MOST_BYTES:
-        raise UnreadablePickle(f"{len(data)} bytes are more than are read")
+        raise BeyondBounds(f"{len(data)} bytes are more than are read")
     machine = _Machine(data, start)
     try:
         return machine.run(), machine.at
@@ -109,7 +113,7 @@ class _Machine:
             if act is None:
                 raise UnreadablePickle(f"no pickle: opcode {code:#04x} at byte {self.at - 1}")
             act(self)
-        raise UnreadablePickle(f"more than {MOST_OPCODES} opcodes")
+        raise BeyondBounds(f"more than {MOST_OPCODES} opcodes")
 
     def take(self, length: int) -> bytes:
         found = self.data[self.at : self.at + length]

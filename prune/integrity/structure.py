@@ -95,15 +95,14 @@ def _empty(files: Files) -> Iterator[Verdict]:
 
 def _unfinished(files: Files) -> Iterator[Verdict]:
     """Temporaries whose final name is not there."""
+    with_safetensors = {path.rpartition("/")[0] for path in files if path.endswith(".safetensors")}
     for path in files:
         final = final_name(path)
         if final is not None:
             if extension(final) in PAYLOAD and final not in files:
                 yield broken(path, f"{name_of(final)} was never finished")
-        elif SAFETENSORS_TEMPORARY.fullmatch(name_of(path)):
-            beside = _below(files, path.rpartition("/")[0])
-            if not any(name.endswith(".safetensors") and "/" not in name for name in beside):
-                yield broken(path, f"a temporary of safetensors that was never renamed: {_CUT}")
+        elif SAFETENSORS_TEMPORARY.fullmatch(name_of(path)) and path.rpartition("/")[0] not in with_safetensors:
+            yield broken(path, f"a temporary of safetensors that was never renamed: {_CUT}")
 
 
 def _below(files: Files, directory: str) -> dict[str, FileStat]:
@@ -127,14 +126,16 @@ def _sets(files: Files, reader: Reader) -> Iterator[Verdict]:
             yield broken(directory or ".", sentence)
         if any(name.endswith(".distcp") for name in names) or dcp.metadata_names(names):
             yield from _dcp(directory, _below(files, directory), reader)
+        with_data = {match["prefix"] for name in names if (match := tensorflow.DATA.fullmatch(name))}
         for name in sorted(names):
             path = f"{directory}/{name}" if directory else name
             if name.endswith(".index.json"):
                 yield _sharded(path, _below(files, directory), reader)
             elif name.endswith(".index"):
-                yield _bundle(path, name.removesuffix(".index"), names, reader)
-            elif (match := tensorflow.DATA.fullmatch(name)) and f"{match['prefix']}.index" not in names:
-                yield broken(path, f"{match['prefix']}.index is missing: {_CUT}")
+                yield _bundle(path, names, reader, sure=name.removesuffix(".index") in with_data)
+        for prefix in sorted(with_data):
+            if f"{prefix}.index" not in names:
+                yield broken(directory or ".", f"{prefix}.index is missing: {_CUT}")
 
 
 def _sharded(path: str, beside: Files, reader: Reader) -> Verdict:
@@ -171,20 +172,19 @@ def _dcp(directory: str, below: Files, reader: Reader) -> Iterator[Verdict]:
             yield broken(shown, sentence) if sentence else Verdict(whole)
 
 
-def _bundle(path: str, prefix: str, beside: Files, reader: Reader) -> Verdict:
-    """A TensorFlow index with its data files; other things are called ``.index`` too."""
-    has_data = any((match := tensorflow.DATA.fullmatch(name)) and match["prefix"] == prefix for name in beside)
+def _bundle(path: str, beside: Files, reader: Reader, *, sure: bool) -> Verdict:
+    """A TensorFlow index with its data files. Other things are called ``.index`` too: ``sure`` says it is none."""
     try:
         with reader.open(path) as file:
             window = Window(file)
-            if not has_data and not tensorflow.looks_like(window):
+            if not sure and not tensorflow.looks_like(window):
                 return Verdict(Health.UNVERIFIED)
             bundle = tensorflow.read_index(window)
     except Damage as damage:
         return broken(path, str(damage))
     except OSError as error:
         return unreadable(path, error)
-    for name, length in sorted(bundle.needed(prefix).items()):
+    for name, length in sorted(bundle.needed(name_of(path).removesuffix(".index")).items()):
         if name not in beside:
             return broken(path, f"{name} is missing: the index names {bundle.shards} data files")
         if beside[name].size < length:

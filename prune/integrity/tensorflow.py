@@ -19,6 +19,7 @@ _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER = 48
 _TRAILER = 5  # compression, checksum
 _MOST_SHARDS = 99_999
+_MOST_ENTRIES = 1_000_000  # more are not read
 _STRING, _VARIANT = 7, 21  # core/framework/types.proto
 Tick = Callable[[int], None]
 
@@ -38,7 +39,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What an index says of its data files. ``tensors`` is None where the index is compressed."""
+    """What an index says of its data files. Both are None where the index is compressed or longer than is read here."""
 
     shards: int | None
     tensors: tuple[Tensor, ...] | None
@@ -73,11 +74,20 @@ def read_index(window: Window) -> Bundle:
     if pointers is None:
         return Bundle(None, None)
     entries: list[tuple[bytes, bytes]] = []
+    read = names = 0
     for _, value in _entries(pointers):
-        block = _block(window, _handle(value, 0)[0])
+        handle, _ = _handle(value, 0)
+        read += handle[1]
+        if read > window.size:
+            raise Damage("the blocks of the TensorFlow index lie over one another")
+        block = _block(window, handle)
         if block is None:
             return Bundle(None, None)
-        entries.extend(_entries(block))
+        for entry in _entries(block):
+            names += len(entry[0])
+            if names > MOST or len(entries) == _MOST_ENTRIES:
+                return Bundle(None, None)
+            entries.append(entry)
     return _bundle(entries)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prune.integrity import pickles
 from prune.integrity.pickles import CutPickle, Global, Opaque, UnreadablePickle, load, walk
 from tests.integrity.copies import copy_at, examined
-from tests.integrity.made import write, zip_file
+from tests.integrity.made import dcp_metadata, write, zip_file
 
 keys = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=8) | st.binary(max_size=8)
 plain = st.recursive(
@@ -221,6 +221,12 @@ def test_more_bytes_than_the_bound_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pickles, "MOST_BYTES", 10)
     with pytest.raises(UnreadablePickle, match="more than are read"):
         load(pickle.dumps("more than ten bytes"))
+
+
+def test_metadata_beyond_the_bounds_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickles, "MOST_OPCODES", 20)
+    files = {"s/.metadata": dcp_metadata({"__0_0.distcp": [(0, 5)]}), "s/__0_0.distcp": b"12345"}
+    assert examined(write(tmp_path, files)).health == "unverified"
 
 
 def test_a_cut_pickle_is_told_from_one_that_is_none() -> None:
