@@ -63,7 +63,7 @@ def apply_run(
             return _told(outcome, journal, plan_id, conduct)
         if block is not None:
             return _blocked(run, replace(first, blocks=(block,)), journal, plan_id, conduct)
-        outcome = _under_locks(site, locks, plan_id, reviewed, conduct, journal)
+        outcome = _under_locks(site, locks, inventory, plan_id, reviewed, conduct, journal)
         outcome = replace(
             outcome, deleted=(*relieved, *outcome.deleted), free_before=free_before, free_after=_free_now(site)
         )
@@ -92,7 +92,13 @@ def _quiet(site: Site, inventory: Inventory, plan: RunPlan, now_ns: int, conduct
 
 
 def _under_locks(
-    site: Site, locks: Locks, plan_id: str, reviewed: RunPlan | None, conduct: Conduct, journal: Journal
+    site: Site,
+    locks: Locks,
+    before: Inventory,
+    plan_id: str,
+    reviewed: RunPlan | None,
+    conduct: Conduct,
+    journal: Journal,
 ) -> RunOutcome:
     run = site.run
     local = conduct.clock()
@@ -102,8 +108,9 @@ def _under_locks(
         if replica.root is not None:
             read_space(replica)
     inventory = gather(
-        site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, progress=conduct.progress
-    )
+        site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, before=before,
+        progress=conduct.progress,
+    )  # fmt: skip
     inventory = replace(inventory, clock="volume", skew_seconds=skew)
     plan = _planned(site, inventory, now, conduct)
     attention = _write_memories(site, plan) if plan.blocked is None else []

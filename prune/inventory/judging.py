@@ -50,7 +50,8 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
     assert replica.root is not None
     try:
         members, total, first, links = members_of(replica.root, copy)
-        verdict = layout.examine(members, replica.root)
+        with replica.root.at_hand():
+            verdict = layout.examine(members, replica.root)
     except FileNotFoundError as error:
         return replace(copy, health=Health.UNKNOWN, detail=f"changed while it was looked at: {error.filename}")
     except OSError as error:

@@ -119,6 +119,7 @@ class LocalRoot:
         self.fd = os.open(self.real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         status = os.fstat(self.fd)
         self.dev, self.ino = status.st_dev, status.st_ino
+        self._hand: dict[str, int] | None = None
 
     @classmethod
     def at(cls, fd: int) -> LocalRoot:
@@ -126,6 +127,7 @@ class LocalRoot:
         root = cls.__new__(cls)
         root.root = root.real = f"/proc/self/fd/{fd}"
         root.fd = fd
+        root._hand = None
         status = os.fstat(fd)
         root.dev, root.ino = status.st_dev, status.st_ino
         return root
@@ -163,9 +165,38 @@ class LocalRoot:
         _parts(name)
         if not head:
             yield self.fd, name
+        elif self._hand is not None:
+            yield self._kept_at_hand(head), name
+        else:
+            with self.directory(head) as fd:
+                yield fd, name
+
+    @contextlib.contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """While the block runs, folders stay open once they were reached: for many small reads in few folders.
+
+        Only for reading what is compared with an identity afterwards, and by one thread: a folder that is replaced
+        meanwhile is still read as it was.
+        """
+        if self._hand is not None:
+            yield
             return
-        with self.directory(head) as fd:
-            yield fd, name
+        self._hand = {}
+        try:
+            yield
+        finally:
+            held, self._hand = self._hand, None
+            for fd in held.values():
+                os.close(fd)
+
+    def _kept_at_hand(self, folder: str) -> int:
+        assert self._hand is not None
+        if folder not in self._hand:
+            if len(self._hand) >= 64:
+                os.close(self._hand.pop(next(iter(self._hand))))
+            with self.directory(folder) as fd:
+                self._hand[folder] = os.dup(fd)
+        return self._hand[folder]
 
     def scan(self, path: str = "") -> Iterator[Entry]:
         prefix = f"{path}/" if path else ""
@@ -273,9 +304,10 @@ class LocalRoot:
             os.link(old, new, src_dir_fd=src, dst_dir_fd=dst, follow_symlinks=False)
             os.unlink(old, dir_fd=src)
 
-    def exchange(self, one: str, other: str) -> None:
-        """Swaps two names atomically. Raises OSError(EINVAL) where the file system cannot."""
-        with self.parent(one) as (src, old), self.parent(other) as (dst, new):
+    def exchange(self, one: str, other: str, *, into: LocalRoot | None = None) -> None:
+        """Swaps two names atomically, the other one also in another root. Raises OSError(EINVAL) where the file
+        system cannot."""
+        with self.parent(one) as (src, old), (into or self).parent(other) as (dst, new):
             renameat2(src, old, dst, new, _RENAME_EXCHANGE)
 
     def unlink(self, path: str) -> None:
