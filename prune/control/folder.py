@@ -68,7 +68,10 @@ class Control:
             if name not in present:
                 with contextlib.suppress(FileExistsError), self.folder.create(name) as file:
                     _reserve(file.fileno())
-        if not {*FOLDERS, *LOGS} <= present:
+        if "lock" not in present:
+            with contextlib.suppress(FileExistsError):
+                self.folder.create("lock").close()
+        if not {*FOLDERS, *LOGS, "lock"} <= present:
             self.folder.fsync()
 
     # --- who this volume is ----------------------------------------------------------------------------------
@@ -112,9 +115,10 @@ class Control:
 
     # --- tombstones ------------------------------------------------------------------------------------------
 
-    def tombstones(self) -> list[Tombstone]:
-        """What was pruned here. Raises OSError when it cannot be read."""
-        if self._stones is None:
+    def tombstones(self, *, afresh: bool = False) -> list[Tombstone]:
+        """What was pruned here; ``afresh`` also by another process since the last call. Raises OSError when it cannot
+        be read."""
+        if self._stones is None or afresh:
             self._stones = tombstones.parse(self._log("tombstones"))
         return self._stones
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prune.model import SECOND, DeletedCopy
 from prune.pressure.marks import Wish
@@ -13,6 +13,7 @@ from prune.stores.base import Space
 LATE_NS = 5 * SECOND  # how long freed space may take to show
 LOOK_NS = SECOND // 10
 ENOUGH = 0.1  # of what was expected: less is no gain
+MOST_DOUBTS = 2
 CRUMB = 64 * 1024  # a folder's own blocks and the like: not what was asked for
 
 
@@ -39,6 +40,7 @@ class Gate:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], int] = time.monotonic_ns
     no_gain: NoGain | None = None
+    doubts: int = 0  # in a row: gains that could only be supposed
     _before: Space | None = None
     _since_ns: int = 0
     _taken: list[DeletedCopy] = field(default_factory=list)
@@ -67,20 +69,25 @@ class Gate:
         return self.no_gain is None
 
     def _gained(self, space: Space) -> bool:
-        """Looks again for a while: space can come back late, and a writer may take what was freed."""
+        """Looks again for a while: space can come back late, and a writer may have taken what was freed."""
         assert self._before is not None
         before, expected = self._before, self._expected()
-        spent_ns = self.clock() - self._since_ns
+        writer = Writer(space, spent_ns=self.clock() - self._since_ns)
         until = self.clock() + self.late_ns
         while not (self._enough(before, space, expected) or self.wish.met(space)):
+            if self._enough(before, writer.undone_by_rate(), expected):
+                break
+            if self.doubts < MOST_DOUBTS and self._enough(before, writer.undone_by_burst(), expected):
+                self.doubts += 1
+                return True
             if self.clock() >= until:
                 gained = max(0, space.free_bytes - before.free_bytes)
                 self.no_gain = NoGain(self._taken[-1].step, expected.bytes, gained)
                 return False
             self.sleep(LOOK_NS / SECOND)
-            earlier, space = space, self.probe()
-            if self._enough(before, _undone(space, earlier, spent_ns), expected):
-                return True
+            space = self.probe()
+            writer.look(space)
+        self.doubts = 0
         return True
 
     def _expected(self) -> Wish:
@@ -96,11 +103,35 @@ class Gate:
         return after.free_inodes > before.free_inodes
 
 
-def _undone(space: Space, earlier: Space, spent_ns: int) -> Space:
-    """What would be free, had a writer that goes on writing meanwhile not written while the victim went.
+class Writer:
+    """Somebody who goes on writing while a victim goes: seen by how free space falls while nothing is deleted.
 
-    How fast it writes is seen between two looks at which nothing was deleted.
+    One who writes all the time is told by his rate. One who writes now and then may have done so just while the
+    victim went, which can only be supposed, and is believed only a few times in a row.
     """
-    written = max(0, earlier.free_bytes - space.free_bytes)
-    return Space(space.free_bytes + written * (spent_ns // LOOK_NS + 1), space.total_bytes, space.free_inodes,
-                 space.total_inodes)  # fmt: skip
+
+    def __init__(self, first: Space, *, spent_ns: int) -> None:
+        self._first = self._last = first
+        self._spent_ns = spent_ns
+        self._looks = self._written = self._burst = 0
+
+    def look(self, space: Space) -> None:
+        """One more look, ``LOOK_NS`` after the one before."""
+        fell = max(0, self._last.free_bytes - space.free_bytes)
+        self._looks += 1
+        self._written += fell
+        self._burst = max(self._burst, fell)
+        self._last = space
+
+    def undone_by_rate(self) -> Space:
+        """Room as it would be, had he not written at his rate while the victim went."""
+        watched_ns = self._looks * LOOK_NS
+        return self._with(self._written * self._spent_ns // watched_ns if watched_ns else 0)
+
+    def undone_by_burst(self) -> Space:
+        """The same, had he written once."""
+        return self._with(self._burst)
+
+    def _with(self, more: int) -> Space:
+        freest = max(self._first.free_bytes, self._last.free_bytes + self._written)
+        return replace(self._last, free_bytes=freest + more)

@@ -6,8 +6,7 @@ Every deletion is the engine's own pass with all its guards; here is only what i
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from prune import engine
@@ -15,12 +14,12 @@ from prune.deletion.undo import purge
 from prune.engine import Conduct
 from prune.errors import PruneError, UsageError
 from prune.journal import open_journal
-from prune.model import Attention, Decision, FailedCopy, Outcome, Plan, RunOutcome, RunPlan, StepPlan
+from prune.model import Attention, Decision, FailedCopy, Outcome, Plan, RunOutcome, RunPlan
+from prune.pressure import telling
 from prune.pressure.gate import LATE_NS, Gate
 from prune.pressure.marks import Wish, room_for
 from prune.pressure.share import OURS_AT_LEAST, share_of_ours
 from prune.settings.schema import RunSettings, Settings, Share
-from prune.settings.units import format_size
 from prune.stop import Stop
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
@@ -142,7 +141,9 @@ class _Effort:
             self._apply(pressed, nothing_but_orphans=plan)
 
     def _policy(self, pressed: Pressed) -> None:
-        self._apply(pressed)
+        """Again as long as it helps: what a pass itself writes may have taken the last of the room."""
+        while self._needed() and self._apply(pressed):
+            pass
 
     def _lower(self, pressed: Pressed) -> None:
         """N is lowered one at a time, as far as the settings allow, and only where checkpoints are what fills it."""
@@ -152,7 +153,7 @@ class _Effort:
             return
         share = share_of_ours(self.pressed, self.gate.probe(), now_ns=self.means.clock())
         if share < OURS_AT_LEAST:
-            self._foreign(pressed, share)
+            self.attention.append(telling.foreign_data(pressed.replica, share))
             return
         for keep_last in range(last - 1, floor - 1, -1):
             if not self._needed():
@@ -165,17 +166,6 @@ class _Effort:
         last = self.lowered.get(run.name)
         return run if last is None else replace(run, keep=replace(run.keep, last=last))
 
-    def _foreign(self, pressed: Pressed, share: float) -> None:
-        self.attention.append(
-            Attention(
-                "foreign-data",
-                pressed.replica,
-                f"checkpoints are {share:.0%} of what is used on this volume; none that policy keeps is given up for "
-                "the rest",
-                "make room among the other data there",
-            )
-        )
-
     def _apply(
         self,
         pressed: Pressed,
@@ -183,7 +173,8 @@ class _Effort:
         keep_last: int | None = None,
         only_recover: bool = False,
         nothing_but_orphans: RunPlan | None = None,
-    ) -> None:
+    ) -> bool:
+        """One pass of the engine; whether it deleted any checkpoint."""
         conduct = Conduct(
             wait_ns=self.means.wait_ns,
             keep_last=keep_last,
@@ -199,8 +190,10 @@ class _Effort:
         if nothing_but_orphans is not None:
             reviewed = Plan(self.plan_id, self.means.clock(), (replace(nothing_but_orphans, steps=()),))
         alone = replace(self.settings, runs=(pressed.run,))
-        for outcome in engine.apply(alone, reviewed=reviewed, conduct=conduct).runs:
+        outcomes = engine.apply(alone, reviewed=reviewed, conduct=conduct).runs
+        for outcome in outcomes:
             self._merge(outcome)
+        return any(outcome.deleted for outcome in outcomes)
 
     def _merge(self, outcome: RunOutcome) -> None:
         earlier = self.outcomes.get(outcome.run)
@@ -211,29 +204,15 @@ class _Effort:
         space = self.gate.probe()
         short = self.wish.short(space)
         if self.gate.no_gain is not None:
-            self.attention.append(self._no_gain())
+            self.attention.append(telling.no_gain(self.gate.no_gain, self.gate.replica))
         elif not reached and not self.means.stop:
             self.attention += [self._shortfall(pressed, short) for pressed in self.pressed]
         outcome = Outcome(self.plan_id, tuple(self._with_free(o, before, space) for o in self.outcomes.values()))
         return Relief(self.wish, reached, short, outcome, tuple(self.attention))
 
-    def _no_gain(self) -> Attention:
-        found = self.gate.no_gain
-        assert found is not None
-        return Attention(
-            "no-gain",
-            self.gate.replica,
-            f"step {found.step}: expected {format_size(found.expected)}, gained {format_size(found.gained)}; "
-            "nothing more is deleted for room",
-            "snapshots, hard links or open files? free what holds the space",
-        )
-
     def _shortfall(self, pressed: Pressed, short: Wish) -> Attention:
-        missing = [f"{format_size(short.bytes)} short of {format_size(self.wish.bytes)} free"] if short.bytes else []
-        missing += [f"{short.inodes} inodes short of {self.wish.inodes}"] if short.inodes else []
-        plan = engine.plan_run(self._as_lowered(pressed.run), now_ns=self.means.clock())
-        detail = f"{' and '.join(missing)}; what is left stays: {why_it_stays(plan) or 'nothing is left'}"
-        return Attention("target-not-reached", pressed.replica, detail, _mend(pressed.run))
+        left = engine.plan_run(self._as_lowered(pressed.run), now_ns=self.means.clock())
+        return telling.shortfall(pressed.run, pressed.replica, left, wish=self.wish, short=short)
 
     def _with_free(self, outcome: RunOutcome, before: Space, after: Space) -> RunOutcome:
         replica = next(pressed.replica for pressed in self.pressed if pressed.run.name == outcome.run)
@@ -244,27 +223,6 @@ class _Effort:
             free_after={**outcome.free_after, replica: after.free_bytes},
             attention=tuple(dict.fromkeys((*outcome.attention, *own))),
         )
-
-
-def why_it_stays(plan: RunPlan) -> str:
-    """Why each checkpoint that is left stays, grouped: ``12 last, 3 daily; 400 pinned (paper)``."""
-    if plan.blocked is not None:
-        return f"all of it, blocked: {plan.blocked.block}: {plan.blocked.detail}"
-    reasons = Counter(step.reasons[0] if step.reasons else "policy" for step in _of(plan, Decision.KEEP))
-    kept = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    held = [f"{step.step} {step.guards[0].guard} ({step.guards[0].detail})" for step in _of(plan, Decision.GUARDED)]
-    more = f" and {len(held) - 8} more" if len(held) > 8 else ""
-    return "; ".join(part for part in (kept, ", ".join(held[:8]) + more) if part)
-
-
-def _of(plan: RunPlan, decision: Decision) -> Iterator[StepPlan]:
-    return (step for step in plan.steps if step.decision is decision)
-
-
-def _mend(run: RunSettings) -> str:
-    if run.pressure.keep_last is None or run.pressure.keep_last >= run.keep.last:
-        return f"lower keep.last ({run.keep.last}), allow fewer under pressure (pressure.keep_last), or add room"
-    return "lower pressure.keep_last, let go of what guards hold, or add room"
 
 
 def _together(one: RunOutcome, two: RunOutcome) -> RunOutcome:

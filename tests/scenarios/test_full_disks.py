@@ -1,0 +1,188 @@
+"""Disks that really fill: saves go on, nothing wanted is lost, and what cannot be helped is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prune import engine
+from prune.pressure import Wish, make_room, relieve
+from prune.pressure.relief import Means, Pressed, read_room
+from prune.pressure.watch import room_on, volumes, wanted
+from prune.settings.schema import Pressure, Share
+from tests.runs import deleted_steps, run_of, settings_of
+from tests.scenarios.small_disks import tmpfs
+from tests.service.served import Served
+from tests.trees.build import mirrored, step_dirs, step_files
+
+MIB = 1 << 20
+KEEP = 6
+CONFIG = """
+state = "sqlite:///{folder}/state.db"
+[service]
+schedule = "10m"
+pressure_check = "200ms"
+listen = ""
+[[runs]]
+name = "tiny"
+primary = "{primary}"
+mirrors = ["{mirror}"]
+[runs.keep]
+last = {keep}
+[runs.guards]
+in_flight = "1s"
+[runs.pressure]
+free_below = "45%"
+free_target = "55%"
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with tmpfs(tmp_path / "disk", size="32m") as folder:
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed at random times"])
+def test_no_save_ever_fails_for_room_and_the_newest_are_always_there(tmp_path: Path, disk: Path, killed: bool) -> None:
+    seed = int(os.environ.get("PRUNE_TEST_SEED", time.time_ns() % 10**6))
+    print(f"seed {seed}: PRUNE_TEST_SEED={seed} repeats it")
+    chance = random.Random(seed)
+    with tmpfs(tmp_path / "second", size="32m") as second:
+        primary, mirror = disk / "tiny", second / "tiny"
+        primary.mkdir()
+        mirror.mkdir()
+        config = tmp_path / "prune.toml"
+        config.write_text(CONFIG.format(folder=tmp_path, primary=primary, mirror=mirror, keep=KEEP))
+        served = Served(config, folder=tmp_path)
+        try:
+            served.ready()
+            writer = subprocess.Popen(
+                [sys.executable, "-m", "tests.scenarios.writer", str(primary), str(mirror), "300", str(KEEP), "0.2"],
+                stdout=subprocess.PIPE,
+            )
+            while writer.poll() is None:
+                time.sleep(chance.uniform(0.5, 4) if killed else 0.5)
+                if killed and writer.poll() is None:
+                    served.send(signal.SIGKILL)
+                    served.again()
+            assert writer.stdout is not None
+            told = json.loads(writer.stdout.read())
+        finally:
+            served.close()
+    print(told)
+    assert told["failed"] == []
+    assert told["lost"] == []
+    assert told["saved"] == 300
+
+
+def test_what_other_links_hold_is_given_up_once_and_no_more(tmp_path: Path, disk: Path) -> None:
+    root = step_files(disk / "tiny", range(10, 201, 10), size=MIB)
+    (disk / "elsewhere").mkdir()
+    for path in root.iterdir():
+        os.link(path, disk / "elsewhere" / path.name)
+    relief = make_room(settings_of(run_of(root, last=3), state=tmp_path / "s.db"), 30 * MIB, means=Means(late_ns=10**8))
+    (outcome,) = relief.outcome.runs
+    assert len(deleted_steps(outcome)) == 1
+    assert relief.freed_nothing
+    assert not relief.reached
+
+
+def test_what_a_process_holds_open_is_not_taken_at_all(tmp_path: Path, disk: Path) -> None:
+    root = step_files(disk / "tiny", range(10, 201, 10), size=MIB)
+    held = [path.open("rb") for path in sorted(root.glob("*.pt"))]
+    try:
+        settings = settings_of(run_of(root, last=3), state=tmp_path / "s.db")
+        reader = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, *(str(path) for path in sorted(root.glob("*.pt")))], stdout=subprocess.PIPE
+        )
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        relief = make_room(settings, 30 * MIB, means=Means(late_ns=10**8))
+        reader.kill()
+        reader.wait()
+    finally:
+        for file in held:
+            file.close()
+    assert not relief.reached
+    assert len(list(root.glob("*.pt"))) == 20
+    assert any("busy" in note.detail for note in relief.attention)
+
+
+HOLDER = """
+import sys, time
+held = [open(path, "rb") for path in sys.argv[1:]]
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_room_is_made_to_the_byte_that_was_asked_for_and_no_step_more(tmp_path: Path, disk: Path) -> None:
+    root = step_files(disk / "tiny", range(10, 251, 10), size=MIB)
+    free = read_room(str(root)).free_bytes
+    relief = make_room(settings_of(run_of(root, last=3), state=tmp_path / "s.db"), free + 3 * MIB)
+    assert relief.reached
+    (outcome,) = relief.outcome.runs
+    assert len(deleted_steps(outcome)) in (3, 4)  # the control folder takes its own few blocks
+    assert read_room(str(root)).free_bytes >= free + 3 * MIB
+
+
+def test_a_volume_with_no_inode_left_is_seen_and_freed_and_nothing_is_created_on_it(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "capped", size="32m", inodes=600) as capped:
+        root = step_dirs(capped / "tiny", range(10, 101, 10), files=20)
+        run = run_of(root, last=3, pressure=Pressure(free_below=Share(10), free_target=Share(20)))
+        settings = settings_of(run, state=tmp_path / "s.db")
+        engine.apply(settings_of(run_of(root, last=10), state=tmp_path / "s.db"))
+        engine.apply(settings_of(run_of(root, last=9), state=tmp_path / "s.db"))  # makes the control folder
+        number = 0
+        while read_room(str(root)).free_inodes:
+            (capped / f"somebody-else-{number}").touch()
+            number += 1
+        before = names_below(capped)
+        (volume,), _ = volumes([run])
+        space = room_on(volume)
+        assert space is not None
+        assert space.free_bytes > 20 * MIB
+        found = wanted(volume, space, {}, now_ns=time.time_ns())
+        assert found is not None
+        relief = relieve(settings, found[1], found[0])
+        assert relief.reached, relief.attention
+        assert names_below(capped) <= before
+        assert len(list(root.glob("step*"))) >= 3
+
+
+def test_lone_files_on_a_volume_with_no_inode_left_go_even_where_no_pass_ever_was(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "capped", size="32m", inodes=60) as capped:
+        root = step_files(capped / "tiny", range(10, 501, 10))
+        while read_room(str(root)).free_inodes:
+            (capped / f"somebody-else-{len(os.listdir(capped))}").touch()
+        run = run_of(root, last=3)
+        relief = relieve(settings_of(run, state=tmp_path / "s.db"), [Pressed(run, "primary")], Wish(inodes=20))
+        assert relief.reached, relief.attention
+        assert len(list(root.glob("*.pt"))) >= 3
+
+
+def names_below(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*")}
+
+
+def test_a_full_mirror_is_relieved_on_both_sides(tmp_path: Path, disk: Path) -> None:
+    primary = step_files(tmp_path / "primary", range(10, 251, 10), size=MIB)
+    mirror = mirrored(primary, disk / "tiny")
+    run = run_of(primary, mirror, last=3)
+    free = read_room(str(mirror)).free_bytes
+    relief = make_room(settings_of(run, state=tmp_path / "s.db"), free + 5 * MIB, on="mirror")
+    assert relief.reached
+    left = {path.name for path in primary.glob("*.pt")}
+    assert left == {path.name for path in mirror.glob("*.pt")}
+    assert len(left) < 25
