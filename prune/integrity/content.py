@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prune.integrity import checksums, sidecar, structure
-from prune.integrity.files import unreadable
+from prune.integrity.files import extension, unreadable
 from prune.integrity.hashing import Hashed, Tick, hash_many
 from prune.integrity.manifest import Manifest, is_void, judge_by_manifest
 from prune.layouts.base import Members
@@ -83,8 +83,7 @@ def weight(members: Members) -> int:
 
 def carries_weight(path: str, stat: FileStat) -> bool:
     """Whether a file is payload, as opposed to configuration, vocabularies, notes and empty markers."""
-    extension = path.rpartition("/")[2].rpartition(".")[2].lower()
-    return stat.kind is Kind.FILE and stat.size > 0 and extension not in _SIDE_FILES
+    return stat.kind is Kind.FILE and stat.size > 0 and extension(path) not in _SIDE_FILES
 
 
 @dataclass

@@ -167,6 +167,11 @@ def fits(manifest: Manifest, sizes: Mapping[str, int]) -> bool:
     return misfit(manifest, sizes) is None
 
 
+def sizes_of(members: Members) -> Mapping[str, int]:
+    """Lengths of the regular files of a copy by path."""
+    return {path: stat.size for path, stat in members.files.items() if stat.kind is Kind.FILE}
+
+
 def written_after(manifest: Manifest, members: Members) -> bool:
     """Whether any of the manifest's files was written after it, or may have been."""
     for file in manifest.files:
@@ -185,8 +190,7 @@ def judge_by_manifest(manifest: Manifest, members: Members, structure: Verdict) 
     """
     if structure.health in (Health.BROKEN, Health.UNKNOWN, Health.SUSPECT):
         return structure
-    sizes = {path: stat.size for path, stat in members.files.items() if stat.kind is Kind.FILE}
-    sentence = misfit(manifest, sizes)
+    sentence = misfit(manifest, sizes_of(members))
     if sentence is None:
         return Verdict(Health.WHOLE)
     if not written_after(manifest, members):
@@ -198,5 +202,4 @@ def judge_by_manifest(manifest: Manifest, members: Members, structure: Verdict) 
 
 def is_void(manifest: Manifest, members: Members, structure: Verdict) -> bool:
     """Whether the step was saved again after its manifest, as :func:`judge_by_manifest` says."""
-    sizes = {path: stat.size for path, stat in members.files.items() if stat.kind is Kind.FILE}
-    return not fits(manifest, sizes) and judge_by_manifest(manifest, members, structure).health.restorable
+    return not fits(manifest, sizes_of(members)) and judge_by_manifest(manifest, members, structure).health.restorable
