@@ -35,6 +35,11 @@ def plain(members: Members) -> Mapping[str, FileStat]:
     return {path: stat for path, stat in members.files.items() if stat.kind is Kind.FILE}
 
 
+def sizes(members: Members) -> Mapping[str, int]:
+    """Lengths of the regular files by path."""
+    return {path: stat.size for path, stat in plain(members).items()}
+
+
 def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
