@@ -35,14 +35,15 @@ _BACKUPS = frozenset({BACKUP, BACKUP_STATE, f"{BACKUP}.bkp", f"{BACKUP_STATE}.bk
 _LOGS = ("log.csv", "logs.csv", "training.log", "training.csv", "history.csv")
 _INDEX = ".weights.json"
 _ENDINGS = ("keras", "weights.h5", "weights.json", "h5", "hdf5")
+# A metric's name ends in no digit, and each value is taken as a whole or not at all: names have one reading.
+_METRIC = r"(?P<name>[A-Za-z](?:[A-Za-z_]|[0-9]+[A-Za-z_])*)[=:_-]?"
+_NUMBER = r"(?P<value>-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?)"
+_VALUE = re.compile(rf"[-_](?:{_METRIC})?{_NUMBER}")
+_ITEM = _VALUE.pattern.replace("?P<name>", "?:").replace("?P<value>", "?:")
 _NAME = re.compile(
-    rf"(?P<prefix>[^.].*?|)(?P<step>{DIGITS})"
-    r"(?P<values>(?:[-_](?:[A-Za-z][A-Za-z0-9_]*?[=:_-]?)?-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?)*)"
+    rf"(?P<prefix>[^.].*?|)(?P<step>{DIGITS})(?P<values>(?>{_ITEM})*)"
     rf"\.(?P<ending>{'|'.join(map(re.escape, _ENDINGS))})",
     re.DOTALL,
-)
-_VALUE = re.compile(
-    r"[-_](?:(?P<name>[A-Za-z][A-Za-z0-9_]*?)[=:_-]?)??(?P<value>-?[0-9]+\.[0-9]+(?:e-?[0-9]+)?)(?=[-_]|\Z)"
 )
 _SHARD = re.compile(r"(?P<stem>.+)_[0-9]{5}\.weights\.h5", re.DOTALL)
 _DEFAULT_MONITOR = "val_loss"  # of ModelCheckpoint: what a number without a name is taken for

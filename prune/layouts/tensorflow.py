@@ -30,6 +30,7 @@ from prune.layouts.naming import DIGITS
 from prune.model import PointerState
 
 STATE = "checkpoint"
+_LONGEST_STATE = 64 << 20  # it lists every checkpoint that the manager still knows
 # Keras's save_weights puts the number before .ckpt (cp-0001.ckpt.index), TF1 after it (model.ckpt-1000.index).
 _PREFIX = rf"(?P<before>[^/\n]*?[-_])(?P<step>{DIGITS})(?P<after>\.ckpt)?"
 _DATA = re.compile(_PREFIX + r"\.data-(?P<shard>[0-9]{5})-of-(?P<total>[0-9]{5})")
@@ -95,7 +96,7 @@ class TensorFlow(Around):
         return super().examine(members, reader)
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
-        pointer = trackers.tracker(view, STATE, lambda text: named_prefix(view, text))
+        pointer = trackers.tracker(view, STATE, lambda text: named_prefix(view, text), limit=_LONGEST_STATE)
         return [pointer] if pointer else []
 
     def trainer_pick(self, view: RootView) -> Pick | None:

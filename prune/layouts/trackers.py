@@ -27,17 +27,18 @@ class Named:
     path: str
 
 
-def tracker(view: RootView, name: str, read: Callable[[str], Named]) -> Pointer | None:
+def tracker(view: RootView, name: str, read: Callable[[str], Named], *, limit: int = 1 << 16) -> Pointer | None:
     """The pointer that a text file of the base directory is; None when there is no such plain file.
 
-    ``read`` turns the stripped text into what it names and raises ValueError when it names nothing.
+    ``read`` turns the stripped text into what it names and raises ValueError when it names nothing. A file longer than
+    ``limit`` bytes cannot be read.
     """
     path = view.at(name)
     claim = view.by_path.get(path)
     if claim is None or claim.kind is not Kind.FILE:
         return None
     try:
-        text = read_text(view.reader, path, limit=1 << 16).strip()
+        text = read_text(view.reader, path, limit).strip()
     except (OSError, ValueError) as error:
         return Pointer("", path, None, PointerState.UNREADABLE, f"cannot be read: {error}")
     if not text:

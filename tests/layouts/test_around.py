@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prune import layouts
 from prune.layouts.base import Entry, Kind, Part
@@ -72,6 +74,22 @@ def test_the_wrong_kind_of_entry_is_no_step(layout: str) -> None:
     other = Kind.DIR if kind is Kind.FILE else Kind.FILE
     assert (read(layout, name, other) or (None,))[0] is not Part.PAYLOAD
     assert (read(layout, name, Kind.OTHER) or (None,))[0] in (None, Part.PAYLOAD)
+
+
+@pytest.mark.parametrize("layout", sorted(set(layouts.names()) - {"custom"}))
+@given(name=st.text(st.characters(exclude_characters="/\0"), min_size=1), kind=st.sampled_from(list(Kind)))
+def test_any_name_is_claimed_or_foreign_and_raises_nothing(layout: str, name: str, kind: Kind) -> None:
+    claim = layouts.get(layout).claim(Entry(name, kind))
+    assert claim is None or claim.step is None or 0 <= claim.step < 10**18
+
+
+@pytest.mark.parametrize("layout", sorted(set(layouts.names()) - {"custom"}))
+@pytest.mark.parametrize("piece", ["-0.1-shard1", "a=1-", "1.", "--a=0.1", "-1", "_steps1", "checkpoint_1_", "\udcff1"])
+@pytest.mark.parametrize("form", ["{}", "x{}.keras", "{}.weights.h5", "{}.index", "{}_steps.zip", "{}.pt"])
+def test_a_name_as_long_as_names_can_be_is_read_in_one_go(layout: str, piece: str, form: str) -> None:
+    """A pattern with two readings of one name would not come back from these."""
+    for kind in (Kind.FILE, Kind.DIR):
+        layouts.get(layout).claim(Entry(form.format(piece * (240 // len(piece))), kind))
 
 
 def test_no_layout_imports_its_stack() -> None:

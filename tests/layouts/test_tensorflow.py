@@ -82,6 +82,12 @@ def test_the_state_file_is_read_as_a_text_proto(root: Path, line: str, step: int
     assert (pointer.step, pointer.state) == (step, PointerState.OK if step else PointerState.UNREADABLE)
 
 
+def test_a_state_file_that_lists_thousands_is_read(root: Path) -> None:
+    listed = "".join(f'all_model_checkpoint_paths: "ckpt-{number}"\n' for number in range(5000))
+    put(root / "checkpoint", f'model_checkpoint_path: "ckpt-70"\n{listed}')
+    assert Seen(root, "tensorflow").pick.step == 70
+
+
 def test_tensorflow_takes_nothing_where_the_state_file_names_what_is_gone(root: Path) -> None:
     put(root / "checkpoint", 'model_checkpoint_path: "ckpt-999"')
     seen = Seen(root, "tensorflow")
