@@ -72,7 +72,12 @@ def pieces_ahead(file: BinaryIO, start: int, length: int) -> Iterator[memoryview
 
 
 def _fill(file: BinaryIO, buffer: memoryview) -> int:
-    return file.readinto(buffer) or 0  # type: ignore[attr-defined]
+    readinto = getattr(file, "readinto", None)
+    if readinto is not None:
+        return readinto(buffer) or 0
+    data = file.read(len(buffer))
+    buffer[: len(data)] = data
+    return len(data)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from prune.layouts.base import Members
 from prune.model import Health, Verdict
 from prune.stores.base import FileStat, Reader
 
+_PICKLE = b"\x80"
 _CUT = "the save did not finish"
 Files = Mapping[str, FileStat]
 
@@ -156,12 +157,14 @@ def _dcp(directory: str, below: Files, reader: Reader) -> Iterator[Verdict]:
         yield broken(shown, sentence)
         return
     sizes = {name: stat.size for name, stat in below.items()}
+    has_shards = any(name.endswith(".distcp") for name in names)
     for name in dcp.metadata_names(names):
         if sizes[name] > dcp.LONGEST:
             yield Verdict(Health.UNVERIFIED)
             continue
         try:
-            places = dcp.places(read_small(prefix + name, reader, dcp.LONGEST))
+            data = read_small(prefix + name, reader, dcp.LONGEST)
+            places = dcp.places(data) if has_shards or data.startswith(_PICKLE) else None  # others use that name too
         except Damage as damage:
             yield broken(prefix + name, str(damage))
         except OSError as error:

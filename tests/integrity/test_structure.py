@@ -242,6 +242,10 @@ def test_a_pickle_of_another_kind_as_metadata_is_unverified(tmp_path: Path) -> N
     assert examined(write(tmp_path, dcp(**{".metadata": b"\x80\x04}."}))).health is UNVERIFIED
 
 
+def test_another_kind_of_metadata_without_shards_is_left_alone(tmp_path: Path) -> None:
+    assert examined(write(tmp_path, {"s/.metadata": b"owner: me", "s/a.pt": torch_file()})).health is WHOLE
+
+
 def test_idle_ranks_leave_empty_shards_and_the_copy_is_whole() -> None:
     assert any(path.stat().st_size == 0 for path in (SAMPLES / "dcp_idle_ranks").iterdir())
     assert examined(SAMPLES, "dcp_idle_ranks").health is WHOLE
