@@ -45,6 +45,9 @@ class DeepSpeed(Around):
     title = "DeepSpeed"
     weight = 3
 
+    def __init__(self) -> None:
+        self._series: str | None = None  # named by the latest of a root listed before: a mirror has its own last
+
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         tags = [claim for claim in claims if claim.part is Part.PAYLOAD]
         usual = [claim for claim in tags if claim.series == _DEFAULT]
@@ -66,7 +69,8 @@ class DeepSpeed(Around):
         if _DEFAULT in trackers.series_of(claims):
             return trackers.only_series(claims, _DEFAULT)
         tag = _TAG.fullmatch(trackers.text(view, "latest") or "")
-        return trackers.only_series(claims, tag["series"] if tag else _DEFAULT)
+        self._series = tag["series"] if tag else self._series
+        return trackers.only_series(claims, self._series or _DEFAULT)
 
     def collisions(self, claims: Sequence[Claim]) -> str | None:
         return trackers.twice(claims)

@@ -5,8 +5,9 @@ Names and files: ray-project/ray, ``train/v2/_internal/execution/storage.py``,
 ``_assert_checkpoints_exist``), ``train/_internal/storage.py`` (v1).
 
 Names of v2 tell a time and no step. The step is the report index that the snapshot keeps for each checkpoint: it stays
-the same when older ones go. Snapshots of older releases keep none, and a root without a snapshot has nothing: there
-the time in the name, in microseconds since 1970, is the number.
+the same when older ones go, and counts on every replica: a mirror has the snapshot last. Snapshots of older releases
+keep none, and a run without a snapshot has nothing: there the time in the name, in microseconds since 1970, is the
+number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from prune.layouts import markers, metric_files, ray_snapshot
+from prune.layouts import markers, metric_files, ray_snapshot, trackers
 from prune.layouts.around import Around
 from prune.layouts.base import (
     Claim,
@@ -50,6 +51,10 @@ class RayTrain(Around):
     title = "Ray Train"
     weight = 3
 
+    def __init__(self) -> None:
+        self._first_root: str | None = None  # the primary's, which is listed before its mirrors
+        self._told: dict[str, int] = {}  # steps by directory name, as that root's snapshot has them
+
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         if glance.has(SNAPSHOT):
             return f"{SNAPSHOT} is there"
@@ -79,8 +84,15 @@ class RayTrain(Around):
 
     def renumber(self, claims: Sequence[Claim], view: RootView) -> Sequence[Claim]:
         snapshot = ray_snapshot.read(view)
-        found = (_numbered(claim, snapshot, view) if claim.series == _V2 else claim for claim in claims)
+        steps = _steps(snapshot)
+        if self._first_root in (None, view.reader.root):
+            self._first_root, self._told = view.reader.root, steps
+        steps = {**self._told, **steps}
+        found = (_numbered(claim, steps, snapshot, view) if claim.series == _V2 else claim for claim in claims)
         return [claim for claim in found if claim is not None]
+
+    def collisions(self, claims: Sequence[Claim]) -> str | None:
+        return trackers.twice(claims)
 
     def examine(self, members: Members, reader: Reader) -> Verdict:
         return markers.empty(members) or super().examine(members, reader)
@@ -131,17 +143,25 @@ class RayTrain(Around):
         return {claim.step: why for claim in claims if claim is not None and claim.step is not None}
 
 
-def _numbered(claim: Claim, snapshot: Snapshot | str | None, view: RootView) -> Claim | None:
+def _steps(snapshot: Snapshot | str | None) -> dict[str, int]:
+    """The steps of what a snapshot lists, by name."""
+    if not isinstance(snapshot, Snapshot):
+        return {}
+    found = {name: _microseconds(name) if index is None else index for name, index in snapshot.listed.items()}
+    return {name: step for name, step in found.items() if step is not None}
+
+
+def _numbered(claim: Claim, steps: Mapping[str, int], snapshot: Snapshot | str | None, view: RootView) -> Claim | None:
     """A v2 checkpoint with its step; one that Ray gave up as a temporary; None for what is nobody's."""
     name = claim.path.rpartition("/")[2]
     time = _microseconds(name)
+    if name in steps:
+        return replace(claim, step=steps[name])
+    if time is None:
+        return None
     if not isinstance(snapshot, Snapshot) or not snapshot.listed:
-        return replace(claim, step=time) if time is not None else None
-    if name in snapshot.listed:
-        index = snapshot.listed[name]
-        step = time if index is None else index
-        return replace(claim, step=step) if step is not None else None
-    return replace(claim, part=Part.TEMPORARY) if time is not None and _given_up(claim, view) else None
+        return replace(claim, step=time)
+    return replace(claim, part=Part.TEMPORARY) if _given_up(claim, view) else None
 
 
 def _given_up(claim: Claim, view: RootView) -> bool:

@@ -105,7 +105,7 @@ class TensorFlow(Around):
         if pointer is None or pointer.state is not PointerState.OK or pointer.step is None:
             return None
         paths = self.withdraw_order(claim.path for claim in view.steps.get(pointer.step, ()))
-        if not paths:
+        if not paths or not paths[0].endswith(".index"):
             return None
         return Pick(pointer.step, self.load_path(paths), STATE)
 

@@ -96,6 +96,14 @@ def test_tags_of_free_names_are_steps_only_where_the_pointer_names_one(tmp_path:
     assert seen.pick.step == 2
 
 
+def test_a_mirror_without_its_pointer_yet_knows_the_primarys_series(tmp_path: Path) -> None:
+    for name in ("primary", "mirror"):
+        deepspeed(tmp_path / name, 2, tag="epoch-2")
+    put(tmp_path / "primary" / "latest", "epoch-2")
+    primary = Seen(tmp_path / "primary", "deepspeed")
+    assert Seen(tmp_path / "mirror", primary.layout).steps == primary.steps == [2]
+
+
 def test_a_tag_without_a_number_is_never_a_step_even_where_the_pointer_names_it(tmp_path: Path) -> None:
     deepspeed(tmp_path, 10)
     deepspeed(tmp_path, 0, tag="final")

@@ -75,6 +75,39 @@ def test_without_a_snapshot_the_time_in_the_name_orders_and_nothing_is_reference
     assert seen.pick is None
 
 
+def test_a_mirror_without_its_snapshot_yet_numbers_as_the_primary_does(root: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    shutil.copytree(root, mirror)
+    (mirror / SNAPSHOT).unlink()
+    primary = Seen(root, "ray-train")
+    assert Seen(mirror, primary.layout).paths() == primary.paths()
+
+
+def test_a_mirror_with_an_older_snapshot_numbers_as_the_primary_does(root: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    shutil.copytree(root, mirror)
+    rows = json.loads((root / SNAPSHOT).read_text())["checkpoint_results"]
+    kept = [row for row in rows if row["checkpoint_dir_name"] in NAMES[:2]]
+    change(mirror, checkpoint_results=kept, checkpoint_report_indices=[0, 1], latest_checkpoint_result=kept[0])
+    primary = Seen(root, "ray-train")
+    assert Seen(mirror, primary.layout).paths() == primary.paths()
+
+
+def test_on_the_primary_its_own_snapshot_alone_decides(root: Path) -> None:
+    first = Seen(root, "ray-train")
+    rows = json.loads((root / SNAPSHOT).read_text())["checkpoint_results"]
+    dropped = [row for row in rows if row["checkpoint_dir_name"] != NAMES[0]]
+    change(root, checkpoint_results=dropped, checkpoint_report_indices=[5, 4, 1, 3, 2])
+    assert Seen(root, first.layout).steps == [1, 2, 3, 4, 5]
+
+
+def test_two_directories_of_one_index_collide(tmp_path: Path) -> None:
+    put_torch(tmp_path / "checkpoint_000003" / "state.pt")
+    put_torch(tmp_path / NAMES[3] / "state.pt")
+    ray_snapshot(tmp_path, [NAMES[3]], indices=[3])
+    assert "are both step 3" in Seen(tmp_path, "ray-train").collision
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"checkpoint_results": 3}', '{"checkpoint_results": [{"x": 1}]}', "\xff"])
 def test_a_snapshot_that_cannot_be_read_is_an_unreadable_pointer(root: Path, text: str) -> None:
     put(root / SNAPSHOT, text.encode("latin-1"))
