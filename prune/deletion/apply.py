@@ -8,8 +8,9 @@ from dataclasses import replace
 from prune import planner
 from prune.deletion import full_disk
 from prune.deletion.locks import Locks, make_controls, take
+from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
-from prune.deletion.orphans import sweep_orphans
+from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
 from prune.deletion.sweep import BATCH, Sweep, Tally, Terms
 from prune.deletion.volumes import volumes_to_write, write_volumes
@@ -88,7 +89,8 @@ def _quiet(site: Site, inventory: Inventory, plan: RunPlan, now_ns: int, conduct
         return False
     orphans = any(orphan.decision is Decision.DELETE for orphan in plan.orphans)
     trashed = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
-    return not (plan.victims or orphans or trashed or volumes_to_write(site) or _memory_differs(site, plan))
+    to_write = volumes_to_write(site) or memories_to_write(site, plan, inventory, now_ns)
+    return not (plan.victims or orphans or trashed or to_write)
 
 
 def _under_locks(
@@ -113,7 +115,7 @@ def _under_locks(
     )  # fmt: skip
     inventory = replace(inventory, clock="volume", skew_seconds=skew)
     plan = _planned(site, inventory, now, conduct)
-    attention = _write_memories(site, plan) if plan.blocked is None else []
+    attention = _remember(site, plan, inventory, now) if plan.blocked is None else []
     if plan.victims:
         inventory, plan = check_newest(site, inventory, plan, lambda i: _planned(site, i, now, conduct), journal, now,
                                        conduct.progress)  # fmt: skip
@@ -136,10 +138,15 @@ def _under_locks(
     tally = sweep.run()
     if tally.blocked is None and not conduct.stop and conduct.keep_going():
         sweep_orphans(site, plan, tally, plan_id=plan_id, now_ns=locks.now_ns(conduct.clock()))
+        sweep_staging(site, tally, now_ns=locks.now_ns(conduct.clock()))
     _take_off_the_listing(site, tally)
     attention += write_volumes(site)
     _journal_deletions(journal, run, plan, tally, recovered, plan_id, conduct.clock())
     return _with_recovery(_outcome(run, plan, tally, dropped, attention), recovered)
+
+
+def _remember(site: Site, plan: RunPlan, inventory: Inventory, now_ns: int) -> list[Attention]:
+    return [*write_volumes(site), *write_memories(site, plan, inventory, now_ns)]
 
 
 def _take_off_the_listing(site: Site, tally: Tally) -> None:
@@ -276,30 +283,6 @@ def _journal_deletions(
     events += [Event(now_ns, run.name, "back", step, replica, plan_id) for step, replica in recovered.back]
     events += [Event(now_ns, run.name, "purged", step, replica, plan_id) for step, replica in recovered.purged]
     journal.add(events)
-
-
-# --- what the control folders remember -------------------------------------------------------------------------
-
-
-def _memory_differs(site: Site, plan: RunPlan) -> bool:
-    control = site.primary.control
-    try:
-        since = control.remembered("rewound").get("since_ns") if control is not None else None
-    except (OSError, ValueError):
-        return True
-    return since != plan.rewound_since_ns
-
-
-def _write_memories(site: Site, plan: RunPlan) -> list[Attention]:
-    notes = write_volumes(site)
-    control = site.primary.control
-    if control is None or not _memory_differs(site, plan):
-        return notes
-    try:
-        control.remember("rewound", {} if plan.rewound_since_ns is None else {"since_ns": plan.rewound_since_ns})
-    except (OSError, ValueError) as error:
-        notes.append(Attention("state", site.primary.name, f"{control.path}: {error}", "free some room there"))
-    return notes
 
 
 def _free_now(site: Site) -> dict[str, int]:

@@ -10,6 +10,7 @@ from prune.deletion import trash
 from prune.deletion.sweep import Tally
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Decision, FailedCopy, Identity, OrphanPlan, RunPlan
+from prune.publish.directory import recover_staging
 from prune.stores.open_files import look
 from prune.stores.pace import measure_copy
 
@@ -33,6 +34,42 @@ def sweep_orphans(site: Site, plan: RunPlan, tally: Tally, *, plan_id: str, now_
             continue
         if bytes is not None:
             tally.orphans.append((orphan.replica, orphan.path, bytes))
+
+
+def sweep_staging(site: Site, tally: Tally, *, now_ns: int) -> None:
+    """Clears what dead publishers and copiers left in the control folders.
+
+    A directory that had stepped aside for one that never came returns to its name at once; what was half built goes
+    when it is as old as any other orphan, and nobody holds it open.
+    """
+    for replica in site.replicas:
+        if not replica.usable or replica.control is None or replica.root is None:
+            continue
+        try:
+            if next(replica.control.folder.scan("staging"), None) is None:
+                continue
+            recover_staging(replica.control, replica.root)
+            for path, freed in _old_stages(replica, now_ns - site.run.guards.orphans):
+                replica.control.folder.remove(path)
+                tally.orphans.append((replica.name, f"{replica.control.path}/{path}", freed))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            tally.failed.append(FailedCopy(NO_STEP, replica.name, f"{replica.control.path}/staging: {error.strerror}"))
+
+
+def _old_stages(replica: OpenReplica, before_ns: int) -> list[tuple[str, int]]:
+    """Entries of ``staging/`` that nobody has written to since, with the bytes they hold."""
+    assert replica.control is not None
+    folder = replica.control.folder
+    held = look([f"{folder.real}/staging"])
+    found = []
+    for entry in folder.scan("staging"):
+        measure, _ = measure_copy(folder, [entry.path])
+        times = (measure.oldest_mtime_ns or 0, measure.mtime_ns or 0)
+        if min(times) > 0 and max(times) < before_ns and held.holder(f"{folder.real}/{entry.path}") is None:
+            found.append((entry.path, measure.freed))
+    return found
 
 
 def _delete(replica: OpenReplica, orphan: OrphanPlan, plan_id: str, now_ns: int) -> int | None:

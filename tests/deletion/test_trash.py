@@ -169,3 +169,17 @@ def test_a_torn_line_in_the_record_is_passed_over(roots: tuple[Path, Path], stat
     outcome = applied(run, state)
 
     assert deleted_steps(outcome) == [1, 2, 3, 4]
+
+
+def test_what_a_dead_builder_left_in_staging_goes_when_it_is_old(roots: tuple[Path, Path], state: Path) -> None:
+    from tests.trees.build import age
+
+    applied(run_of(*roots, last=6), state)
+    for name, seconds in (("abandoned", 2 * 86_400.0), ("growing", 10.0)):
+        (roots[0] / ".prune" / "staging" / name).mkdir()
+        (roots[0] / ".prune" / "staging" / name / "shard").write_bytes(b"half")
+        age(roots[0] / ".prune" / "staging" / name, seconds)
+
+    applied(run_of(*roots, last=5), state)
+
+    assert os.listdir(roots[0] / ".prune" / "staging") == ["growing"]
