@@ -1,0 +1,87 @@
+"""Attention for copies that are not what they should be, at or above the cutoff: what lies below is on its way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prune.evidence import Evidence, known_to_differ
+from prune.guards import Scene
+from prune.model import Attention, Copy, Health, StepPlan
+from prune.planner.words import listed
+
+
+def damaged(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Broken and suspect copies, grouped by what mends them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for copy in _standing(scene):
+        if copy.health in (Health.BROKEN, Health.SUSPECT):
+            told = f"{copy.step} ({copy.health}{f': {copy.detail}' if copy.detail else ''})"
+            found.setdefault((copy.replica, _mend(scene.evidence, copy)), []).append(told)
+    for (replica, mend), copies in found.items():
+        yield Attention("damaged", replica, listed(copies, "step"), mend)
+
+
+def _mend(evidence: Evidence, copy: Copy) -> str:
+    others = [other for name, other in evidence.copies[copy.step].items() if name != copy.replica]
+    good = any(other.health is not None and other.health.restorable for other in others)
+    if good and copy.replica == evidence.primary:
+        return "prune resume --restore (a mirror holds a good copy)"
+    if good:
+        return "prune mirror (another replica holds a good copy)"
+    return "no replica is known to hold a good copy: prune verify tells more; training resumes from an older step"
+
+
+def unreadable(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Copies that could not be examined: nobody knows whether they are good."""
+    found: dict[str, list[str]] = {}
+    for copy in _standing(scene):
+        if copy.health is Health.UNKNOWN:
+            found.setdefault(copy.replica, []).append(f"{copy.step} ({copy.detail or 'no reason told'})")
+    for replica, copies in found.items():
+        mend = "let this user read it, then: prune verify"
+        yield Attention(
+            "unreadable", replica, f"could not be examined, so it counts for nothing: {listed(copies, 'step')}", mend
+        )
+
+
+def differing(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Steps that restore on two required replicas and are not the same there."""
+    evidence = scene.evidence
+    found: dict[str, list[str]] = {}
+    for held in (evidence.copies[step] for step in _at_or_above_cutoff(scene)):
+        copies = [held[name] for name in evidence.required if name in held and _restores(held[name])]
+        for other in copies[1:]:
+            if known_to_differ(copies[0], other):
+                found.setdefault(other.replica, []).append(str(other.step))
+    for replica, steps in found.items():
+        detail = (
+            f"{listed(steps, 'step')} differ from what {evidence.required[0]} holds, and nothing tells which is right"
+        )
+        yield Attention(
+            "differs", replica, detail, "prune verify; then delete the wrong copy by hand and run prune mirror"
+        )
+
+
+def damaged_pick(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """The trainer would resume from a copy that does not restore."""
+    evidence = scene.evidence
+    for replica, pick in sorted(evidence.inventory.picks.items(), key=lambda item: item[0]):
+        copy = evidence.copies.get(pick.step, {}).get(replica) if pick.step is not None else None
+        if copy is not None and copy.health in (Health.BROKEN, Health.SUSPECT):
+            detail = f"the trainer would resume from {pick.path} ({pick.how}), which is {copy.health}"
+            yield Attention(
+                "damaged-pick", replica, detail, "resume from what `prune resume` names, or run prune resume --restore"
+            )
+
+
+def _standing(scene: Scene) -> Iterator[Copy]:
+    return (copy for step in _at_or_above_cutoff(scene) for copy in scene.evidence.copies[step].values())
+
+
+def _at_or_above_cutoff(scene: Scene) -> list[int]:
+    cutoff = scene.kept.cutoff
+    return [step for step in scene.evidence.steps if cutoff is None or step >= cutoff]
+
+
+def _restores(copy: Copy) -> bool:
+    return copy.health is not None and copy.health.restorable

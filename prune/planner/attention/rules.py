@@ -1,0 +1,92 @@
+"""Attention that the keep rules call for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prune.evidence import Evidence
+from prune.guards import Scene
+from prune.model import Attention, Copy, StepPlan
+from prune.planner.words import count, name_steps
+from prune.retention import BestBy
+from prune.settings.units import format_duration
+
+
+def not_aligned(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Fewer than N steps restore on every required replica, so nothing is deleted."""
+    if scene.kept.cutoff is not None:
+        return
+    stand = f"{len(scene.kept.counted)} of the wanted {scene.keep.last}"
+    detail = f"{stand} restore on every required replica: nothing is deleted{_full_when(scene.evidence)}"
+    yield Attention("not-aligned", None, detail, _mend_alignment(scene))
+
+
+def _mend_alignment(scene: Scene) -> str:
+    evidence = scene.evidence
+    unlisted = [name for name in evidence.required if name not in evidence.listed]
+    if unlisted:
+        return f"make {' and '.join(unlisted)} reachable"
+    primary, mirrors = evidence.required[:1], evidence.required[1:]
+    lacking = [step for step in evidence.steps if step not in scene.kept.counted]
+    to_copy = [s for s in lacking if _good_on(evidence, s, primary) and not _good_on(evidence, s, mirrors)]
+    if to_copy:
+        return f"prune mirror (it copies {name_steps(to_copy)} to where they are missing or damaged)"
+    if len(evidence.steps) < scene.keep.last:
+        missing = scene.keep.last - len(scene.kept.counted)
+        return f"nothing, while the run is young: {count(missing, 'more save')} will do"
+    return "prune verify tells what is wrong with each; further saves replace them"
+
+
+def _good_on(evidence: Evidence, step: int, replicas: Iterable[str]) -> bool:
+    """Whether every one of these replicas holds the step and nothing is known against it."""
+    copies = [evidence.copies[step].get(name) for name in replicas]
+    return all(copy is not None and (copy.health is None or copy.health.restorable) for copy in copies)
+
+
+def _full_when(evidence: Evidence) -> str:
+    """When the primary is full of further saves, as far as that can be told."""
+    from prune.forecast import RECENT, Save, forecast  # its arithmetic is seldom needed: not on the way to every plan
+
+    primary = next((replica for replica in evidence.replicas if replica.name == evidence.primary), None)
+    copies = evidence.on(evidence.primary)[-RECENT:]
+    size = max((_bytes(copy) for copy in copies), default=0)
+    saves = [Save(time, size) for copy in copies if (time := evidence.known_written(copy)) is not None]
+    if primary is None or primary.free_bytes is None or not size:
+        return ""
+    left = forecast(saves, free_bytes=primary.free_bytes, now_ns=evidence.now_ns).seconds_to_full
+    if left is None:
+        return f"; room is left for {count(primary.free_bytes // size, 'more save')}"
+    return f"; the disk is full in about {format_duration(round(left) * 1_000_000_000)}"
+
+
+def _bytes(copy: Copy) -> int:
+    return max(copy.bytes or 0, copy.size or 0)
+
+
+def metric_missing(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Nobody can tell which steps are best, so all stay."""
+    best = scene.keep.best
+    if best is None or not scene.evidence.steps or BestBy(best).known(scene.evidence):
+        return
+    known = sorted({name for step in scene.evidence.steps for name in scene.evidence.inventory.metrics.get(step, {})})
+    mend = (
+        f"name one that there is: {', '.join(known)}"
+        if known
+        else "let the trainer evaluate, or take `best` out of the policy"
+    )
+    detail = f"no step has the metric {best.metric}, so nobody can tell which is best, and all stay"
+    yield Attention("metric-missing", None, detail, mend)
+
+
+def window_without_end(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """`within` counts from a step whose time is unknown."""
+    newest = scene.evidence.candidate
+    if (
+        scene.keep.within is None
+        or scene.kept.cutoff is None
+        or newest is None
+        or scene.evidence.time(newest.step) is not None
+    ):
+        return
+    detail = f"step {newest.step}, from which `within` counts, has no time that can be trusted: all stay"
+    yield Attention("unknown-mtime", newest.replica, detail, "prune seal writes a manifest that holds the time")
