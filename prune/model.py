@@ -100,6 +100,7 @@ class Copy:
     link: str | None = None  # why it is no plain file or directory (guard ``linked``)
     busy: str | None = None  # who holds it open or locked (guard ``busy``)
     listed: Identity | None = None  # as its top entries alone showed it
+    load_path: str | None = None  # what a loader is given, where that is not the first of the paths
     weights_only: bool = False  # thinned, or saved without what resuming needs
 
 

@@ -42,6 +42,7 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
         paths=paths,
         identity=listed,
         listed=listed,
+        load_path=layout.load_path(paths),
         mtime_ns=total.mtime_ns,
         oldest_mtime_ns=total.oldest_mtime_ns,
         measured=measured,
