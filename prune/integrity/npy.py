@@ -11,8 +11,8 @@ from prune.integrity.window import Damage, Window
 
 MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 20
-_DESCR = re.compile(r"'descr':\s*'([<>|=])([a-zA-Z])(\d{1,9})(?:\[\w+\])?'")
-_SHAPE = re.compile(r"'shape':\s*\(([\d,\sL]*)\)")
+_DESCR = re.compile(r"'descr':\s*'([<>|=])([a-zA-Z])([0-9]{1,9})(?:\[\w+\])?'")
+_SHAPE = re.compile(r"'shape':\s*\(([0-9, L]*)\)")
 
 
 def looks_like(window: Window) -> bool:
@@ -30,7 +30,7 @@ def check(window: Window) -> bool:
         raise Damage(f"the npy header claims {length} bytes")
     header = window.exactly(start, length, "the npy header").decode("utf-8", "replace")
     item = _item_size(header)
-    count = _count(header, window.size)
+    count = _count(header)
     if item is None or count is None:
         return False
     expected = start + length + item * count
@@ -46,16 +46,13 @@ def _item_size(header: str) -> int | None:
     return int(match[3]) * (4 if match[2] == "U" else 1)
 
 
-def _count(header: str, most: int) -> int | None:
+def _count(header: str) -> int | None:
     match = _SHAPE.search(header)
     if match is None:
         return None
     count = 1
-    for extent in match[1].replace("L", "").split(","):
-        if extent.strip():
-            if len(extent.strip()) > 20:
-                raise Damage("the npy header gives an impossible shape")
-            count *= int(extent)
-        if count > 1 << 200:
+    for extent in re.findall("[0-9]+", match[1]):
+        if len(extent) > 20 or count > 1 << 200:
             raise Damage("the npy header gives an impossible shape")
+        count *= int(extent)
     return count

@@ -220,6 +220,10 @@ def test_an_impossible_npy_shape_is_damage() -> None:
         npy.check(Window.over(npy_file((10**18, 10**18, 10**18, 10**18), items=3)))
 
 
+def test_an_npy_shape_that_is_no_list_of_numbers_is_not_judged() -> None:
+    assert not npy.check(Window.over(npy_file().replace(b"(3, 4)", b"(3,\x1c4)")))
+
+
 # --- pickles -----------------------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ def test_a_manifest_survives_its_own_writing(name: str, size: int, created: int,
     assert parse(serialise(made)) == made
 
 
-def test_it_is_written_as_the_contract_has_it() -> None:
+def test_it_is_written_in_its_documented_form() -> None:
     assert json.loads(serialise(SEALED)) == {
         "schema": "prune.manifest/1",
         "name": "step_0810.pt",
