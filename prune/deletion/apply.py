@@ -123,6 +123,7 @@ def _under_locks(
     chosen, dropped = _cut_down(plan, reviewed)
     if plan.blocked is not None:
         return _with_recovery(_outcome(run, plan, Tally(blocked=plan.blocked), dropped, attention), recovered)
+    gone = _gone_since(plan, reviewed)
     terms = Terms(
         plan_id,
         grace_ns=run.grace if conduct.grace_ns is None else conduct.grace_ns,
@@ -136,6 +137,7 @@ def _under_locks(
         told=_counter(conduct, chosen), keep_going=conduct.keep_going,
     )  # fmt: skip
     tally = sweep.run()
+    tally.gone[:0] = gone
     if tally.blocked is None and not conduct.stop and conduct.keep_going():
         sweep_orphans(site, plan, tally, plan_id=plan_id, now_ns=locks.now_ns(conduct.clock()))
         sweep_staging(site, tally, now_ns=locks.now_ns(conduct.clock()))
@@ -189,6 +191,15 @@ def _cut_down(plan: RunPlan, reviewed: RunPlan | None) -> tuple[RunPlan, list[Gu
         elif step.step in known:
             dropped.append(GuardedStep(step.step, None, "changed", why))
     return replace(plan, steps=tuple(steps)), dropped
+
+
+def _gone_since(plan: RunPlan, reviewed: RunPlan | None) -> list[tuple[int, str]]:
+    """Copies that the reviewed plan deletes and that others have deleted since, where that can be told."""
+    there = {(step.step, copy.replica) for step in plan.steps for copy in step.copies}
+    told = {replica.name for replica in plan.replicas if replica.listed and not replica.read_only}
+    victims = () if reviewed is None else reviewed.victims
+    planned = [(step.step, copy.replica) for step in victims for copy in step.copies if copy.replica in told]
+    return [key for key in planned if key not in there]
 
 
 def _differs(reviewed: StepPlan | None, fresh: StepPlan) -> str | None:

@@ -256,8 +256,8 @@ class Sweep:
                 self.tally.failed.append(FailedCopy(copy.step, copy.replica, going.error))
             elif going.out:
                 out.append(going)
-            elif going.files:
-                self._deleted(going, purged=True)  # unlinked at once
+            elif going.unlinked:
+                self._deleted(going, purged=True)
             elif copy.step not in batch.put_back:
                 self.tally.gone.append((copy.step, copy.replica))
         if self.terms.grace_ns:

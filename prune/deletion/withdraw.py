@@ -32,6 +32,7 @@ class Going:
     copy: Copy
     withdrawal: Withdrawal
     out: bool = False  # all its names are in the trash
+    unlinked: bool = False  # a lone file that could not be withdrawn and went at once
     error: str | None = None
     freed: int = 0
     files: int = 0
@@ -177,7 +178,7 @@ def _unlink_at_once(going: Going) -> None:
         return  # the first error stands
     going.error = None
     going.freed, going.files = found.allocated if found.links <= 1 else 0, 1
-    going.out = False
+    going.unlinked = True
 
 
 def _record_withdrawn(replica: OpenReplica, going: list[Going]) -> None:
