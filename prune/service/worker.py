@@ -22,6 +22,7 @@ from prune.service.clockwatch import ClockWatch
 from prune.service.measuring import Sizes
 from prune.service.metrics import Metrics
 from prune.service.source import Source
+from prune.service.stillness import Stillness
 from prune.settings.schema import RunSettings
 from prune.stop import Stop
 
@@ -43,6 +44,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._sizes = Sizes()
+        self._stillness = Stillness()
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._watches: dict[str, ClockWatch] = {}
         self._volumes: list[Volume] = []
@@ -55,6 +57,7 @@ class Worker:
         names = [run.name for run in runs]
         self.board.only(names)
         self.notifier.forget(names)
+        self._stillness.only(names)
         for name in set(names) - {view.run for view in self.board.views()}:
             self.board.put(RunView(name))
         self._volumes = volumes(runs)[0]
@@ -75,16 +78,19 @@ class Worker:
             if self.stop:
                 return
             with self._busy[run.name], self.metrics.pass_seconds.time():
-                if jumped is None:
-                    self.apply(run)
-                else:
+                if jumped is not None:
                     self._blocked_by_clock(run, jumped)
+                elif self._stillness.is_still(run, now_ns=self.clock()):
+                    self._still_well(run)
+                else:
+                    self.apply(run)
         self.source.refresh()
         self._volumes = volumes(self.source.settings.runs)[0]
 
     def apply(self, run: RunSettings) -> RunOutcome | None:
         """Plans and applies one run, whatever it meets, and shows what came of it. The caller holds it busy."""
         plans: list[RunPlan] = []
+        self._stillness.begin(run, now_ns=self.clock())
         conduct = Conduct(wait_ns=WAIT_NS, stop=self.stop, planned=plans.append, clock=self.clock)
         try:
             outcome = engine.apply(replace(self.source.settings, runs=(run,)), conduct=conduct).runs
@@ -93,8 +99,15 @@ class Worker:
             return None
         if not outcome:
             return None
+        self._stillness.end(run, plans[-1] if plans else None, outcome[0])
         self._show(run, plans[-1] if plans else None, outcome[0])
         return outcome[0]
+
+    def _still_well(self, run: RunSettings) -> None:
+        """Nothing has changed since a pass that had nothing to do: that is a good pass too."""
+        now = self.clock()
+        view = self.board.view(run.name)
+        self.board.put(replace(view, seen_ns=now, last_success_ns=now))
 
     def apply_now(self, run: RunSettings) -> RunOutcome | None:
         """A pass out of turn."""
