@@ -8,7 +8,10 @@ import shutil
 import time
 import zipfile
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
+
+from prune.integrity.manifest import Manifest, ManifestFile, serialise
 
 HOUR = 3600.0
 STOP = b"\x80\x02}q\x00."  # the shortest pickle torch could have written: an empty dict
@@ -54,6 +57,21 @@ def step_dirs(root: Path, steps: Iterable[int], *, seconds: float = 2 * HOUR, fi
         (folder / "optim" / "state.pt").write_bytes(torch_zip(size))
         age(folder, seconds + len(numbers) - at)
     return root
+
+
+def sealed(root: Path, step: int) -> Path:
+    """Writes the manifest of ``step-N/`` as it stands, made a second after its newest file; returns the manifest."""
+    folder = root / f"step-{step}"
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    listed = tuple(
+        ManifestFile(str(path.relative_to(root)), path.stat().st_size, sha256(path.read_bytes()).hexdigest())
+        for path in files
+    )
+    created = max(path.stat().st_mtime_ns for path in files) + 10**9
+    manifest = root / ".prune" / "manifests" / f"{folder.name}.json"
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    manifest.write_bytes(serialise(Manifest(folder.name, step, created, listed)))
+    return manifest
 
 
 def mirrored(root: Path, mirror: Path) -> Path:
