@@ -10,12 +10,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from prune.errors import Blocked as Blocked
+    from prune.errors import Damaged as Damaged
+    from prune.errors import NothingYet as NothingYet
+    from prune.errors import PruneError as PruneError
+    from prune.lease import lease as lease
+    from prune.load import load_latest as load_latest
     from prune.publish import publish as publish
     from prune.publish import publish_directory as publish_directory
+    from prune.resume import resume as resume
 
 _HOMES = {
+    "Blocked": "prune.errors",
+    "Damaged": "prune.errors",
+    "NothingYet": "prune.errors",
+    "PruneError": "prune.errors",
+    "lease": "prune.lease",
+    "load_latest": "prune.load",
     "publish": "prune.publish",
     "publish_directory": "prune.publish",
+    "resume": "prune.resume",
 }
 
 

@@ -60,6 +60,10 @@ class Screen:
         """A progress line on stderr, where a person looks at it."""
         return Progress(sys.stderr, shown=sys.stderr.isatty() and not self.quiet)
 
+    def byte_progress(self) -> Progress:
+        """The same for work that is counted in bytes, with its rate and the time that is left."""
+        return ByteProgress(sys.stderr, shown=sys.stderr.isatty() and not self.quiet)
+
 
 class Progress:
     """One line on stderr that is written over, at most ten times a second; gone when the work is done."""
@@ -74,10 +78,12 @@ class Progress:
         if not self._shown or now - self._last < 0.1:
             return
         self._last = now
-        line = f"{what} {done}/{of}" if of else f"{what} {done}"
-        line = line[: max(20, _columns() - 1)]
+        line = self._text(what, done, of)[: max(20, _columns() - 1)]
         write(self._stream, "\r" + line.ljust(self._width))
         self._width = len(line)
+
+    def _text(self, what: str, done: int, of: int) -> str:
+        return f"{what} {done}/{of}" if of else f"{what} {done}"
 
     def end(self) -> None:
         if self._width:
@@ -89,6 +95,29 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+class ByteProgress(Progress):
+    """A progress line of bytes: how many of how many, how fast, and how long it will still take."""
+
+    def __init__(self, stream: TextIO, *, shown: bool) -> None:
+        super().__init__(stream, shown=shown)
+        self._what = ""
+        self._began, self._from = 0.0, 0
+
+    def _text(self, what: str, done: int, of: int) -> str:
+        from prune.settings.units import format_duration, format_size
+
+        now = time.monotonic()
+        if what != self._what or done < self._from:
+            self._what, self._began, self._from = what, now, done
+        seconds = now - self._began
+        rate = (done - self._from) / seconds if seconds > 0.5 else 0.0
+        text = f"{what} {format_size(done)} of {format_size(of)}"
+        if rate < 1:
+            return text
+        left = format_duration(int(max(0, of - done) / rate) * 1_000_000_000)
+        return f"{text}, {format_size(int(rate))}/s, {left} left"
 
 
 def to_json(document: Any) -> str:

@@ -202,6 +202,10 @@ class Layout:
 
         return links.pointers(self, view)
 
+    def stands_in(self, path: str) -> bool:
+        """Whether a pointer under this name, where it is no link, is itself a full copy of the step it names."""
+        return False
+
     def trainer_pick(self, view: RootView) -> Pick | None:
         """What the stack's own trainer would resume from here, wholeness not considered."""
         if not view.steps:

@@ -113,6 +113,11 @@ class Fairseq(Around):
         """Copies under fixed names; each names the step whose bytes it holds."""
         return [_copy(view, claim) for claim in view.claims if claim.part is Part.POINTER and claim.kind is Kind.FILE]
 
+    def stands_in(self, path: str) -> bool:
+        """Of a step in one file; a lone shard of several is none."""
+        name = path.rpartition("/")[2]
+        return name.endswith(".pt") and "-shard" not in name and "-model_part-" not in name
+
     def trainer_pick(self, view: RootView) -> Pick | None:
         """``checkpoint_last``, of which every rank loads its own shard; without it fairseq starts anew."""
         last = [pointer for pointer in self.pointers(view) if "checkpoint_last" in pointer.path]

@@ -79,6 +79,9 @@ class Lightning(Around):
     def pointers(self, view: RootView) -> Sequence[Pointer]:
         return lightning_last.pointers(self, view)
 
+    def stands_in(self, path: str) -> bool:
+        return lightning_last.stands_for_a_step(path.rpartition("/")[2])
+
     def trainer_pick(self, view: RootView) -> Pick | None:
         return lightning_last.pick(self, view)
 

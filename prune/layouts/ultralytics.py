@@ -41,6 +41,9 @@ class Ultralytics(Around):
         claims = (view.by_path.get(view.at(name)) for name in _FIXED)
         return [_copy(view, claim.path) for claim in claims if claim is not None and claim.kind is Kind.FILE]
 
+    def stands_in(self, path: str) -> bool:
+        return path.rpartition("/")[2] in _FIXED
+
     def trainer_pick(self, view: RootView) -> Pick | None:
         last = next((one for one in self.pointers(view) if one.path == view.at("last.pt")), None)
         return Pick(last.step, last.path, "last.pt, the newest by ctime") if last else None

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import os
 import stat as modes
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -17,6 +18,7 @@ from prune.stores.base import Entry, FileStat, Space
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+_AT_HAND = 64
 
 
 @dataclass(slots=True)
@@ -107,6 +109,12 @@ def file_stat(status: os.stat_result) -> FileStat:
     )
 
 
+class _Hand(threading.local):
+    """Folders that one thread keeps open; None while it keeps none."""
+
+    folders: dict[str, int] | None = None
+
+
 class LocalRoot:
     """A root directory held open. The root's own path may lead through links; nothing below it is followed.
 
@@ -119,7 +127,7 @@ class LocalRoot:
         self.fd = os.open(self.real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         status = os.fstat(self.fd)
         self.dev, self.ino = status.st_dev, status.st_ino
-        self._hand: dict[str, int] | None = None
+        self._hand = _Hand()
 
     @classmethod
     def at(cls, fd: int) -> LocalRoot:
@@ -127,7 +135,7 @@ class LocalRoot:
         root = cls.__new__(cls)
         root.root = root.real = f"/proc/self/fd/{fd}"
         root.fd = fd
-        root._hand = None
+        root._hand = _Hand()
         status = os.fstat(fd)
         root.dev, root.ino = status.st_dev, status.st_ino
         return root
@@ -165,38 +173,37 @@ class LocalRoot:
         _parts(name)
         if not head:
             yield self.fd, name
-        elif self._hand is not None:
-            yield self._kept_at_hand(head), name
+        elif self._hand.folders is not None:
+            yield self._kept_at_hand(head, self._hand.folders), name
         else:
             with self.directory(head) as fd:
                 yield fd, name
 
     @contextlib.contextmanager
     def at_hand(self) -> Iterator[None]:
-        """While the block runs, folders stay open once they were reached: for many small reads in few folders.
+        """While the block runs, folders this thread reached stay open: for many small reads in few folders.
 
-        Only for reading what is compared with an identity afterwards, and by one thread: a folder that is replaced
-        meanwhile is still read as it was.
+        Only for reading what is compared with an identity afterwards: a folder that is replaced meanwhile is still
+        read as it was.
         """
-        if self._hand is not None:
+        if self._hand.folders is not None:
             yield
             return
-        self._hand = {}
+        self._hand.folders = {}
         try:
             yield
         finally:
-            held, self._hand = self._hand, None
+            held, self._hand.folders = self._hand.folders, None
             for fd in held.values():
                 os.close(fd)
 
-    def _kept_at_hand(self, folder: str) -> int:
-        assert self._hand is not None
-        if folder not in self._hand:
-            if len(self._hand) >= 64:
-                os.close(self._hand.pop(next(iter(self._hand))))
+    def _kept_at_hand(self, folder: str, held: dict[str, int]) -> int:
+        if folder not in held:
+            if len(held) >= _AT_HAND:
+                os.close(held.pop(next(iter(held))))
             with self.directory(folder) as fd:
-                self._hand[folder] = os.dup(fd)
-        return self._hand[folder]
+                held[folder] = os.dup(fd)
+        return held[folder]
 
     def scan(self, path: str = "") -> Iterator[Entry]:
         prefix = f"{path}/" if path else ""

@@ -1,0 +1,55 @@
+"""`prune mirror`: the mirrors brought up to date."""
+
+from __future__ import annotations
+
+import click
+
+from prune.cli.options import Chosen, on_runs, verb
+from prune.cli.output import Screen
+
+
+@verb("mirror")
+@on_runs
+@click.argument("steps", metavar="[STEP]...", nargs=-1)
+@click.option(
+    "--from",
+    "source",
+    metavar="NAME",
+    help="This replica's copies of the STEPs are right: they replace differing ones on all others.",
+)
+@click.option(
+    "--read-back",
+    type=click.Choice(["auto", "memory", "device"]),
+    default="auto",
+    show_default=True,
+    help="Where to read back what landed; auto: from the device on network file systems.",
+)
+@click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
+def command(
+    screen: Screen, chosen: Chosen, steps: tuple[str, ...], source: str | None, read_back: str, wait: str
+) -> int:
+    """Copy missing or damaged steps to the mirrors, newest first, each verified before it gets its name.
+
+    Only what the plan keeps. An interrupted copy is continued by the next call. Exit 1 when a copy failed, 3 when a
+    mirror could not be written at all.
+    """
+    from prune.cli.arguments import duration_option, step_argument
+    from prune.cli.exits import BLOCKED, FAILED, worst
+    from prune.mirror import Conduct, mirror
+    from prune.report.mirroring import mirrored_report, mirrored_to_json
+    from prune.report.render import show
+    from prune.stop import Stop, stopping_on_signals
+
+    wait_ns = duration_option("--wait", wait)
+    settings = chosen.load()
+    wanted = [step_argument(step) for step in steps]
+    stop = Stop()
+    cold = {"auto": None, "memory": False, "device": True}[read_back]
+    with screen.byte_progress() as progress, stopping_on_signals(stop, say="prune: stopping; the next call goes on"):
+        found = mirror(settings, wanted, source=source, conduct=Conduct(wait_ns, cold, stop, progress))
+    if screen.json:
+        screen.emit(mirrored_to_json(found))
+    else:
+        show(mirrored_report(found, verbose=screen.verbose), screen)
+    codes = [FAILED for run in found if run.failed] + [BLOCKED for run in found if run.blocks]
+    return stop.exit_code or worst(codes, attention=any(run.attention for run in found), strict=screen.strict)
