@@ -12,7 +12,7 @@ from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
-from prune.deletion.sweep import BATCH, Sweep, Tally, Terms
+from prune.deletion.sweep import BATCH, BATCH_REMOTE, Sweep, Tally, Terms
 from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct
 from prune.inventory import gather, open_site
@@ -127,7 +127,7 @@ def _under_locks(
     terms = Terms(
         plan_id,
         grace_ns=run.grace if conduct.grace_ns is None else conduct.grace_ns,
-        batch=conduct.batch or BATCH,
+        batch=conduct.batch or (BATCH_REMOTE if any(r.waits for r in site.replicas if r.usable) else BATCH),
         keep_last=conduct.keep_last,
         allow_many=conduct.allow_many,
         allow_rewound=conduct.allow_rewound,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from prune.control.lock import SHARED
 from prune.control.record import Withdrawal
 from prune.deletion import trash
 from prune.inventory.site import OpenReplica, Site
@@ -22,7 +21,7 @@ class Hands:
 
     def __init__(self, site: Site, victims: Sequence[StepPlan]) -> None:
         files = sum(copy.files or 0 for step in victims for copy in step.copies)
-        self._remote = _waits(site)
+        self._remote = any(replica.waits for replica in site.replicas if replica.usable)
         trashes = [r.control.folder for r in site.replicas if r.usable and r.control is not None]
         self._crew = Crew(trashes) if files >= WORTH_FILES and not self._remote else None
         self._pool = ThreadPoolExecutor(MANY if self._remote else _LOCAL_THREADS)
@@ -37,13 +36,17 @@ class Hands:
         if self._crew is not None:
             self._crew.__exit__()
 
+    def look_at(self, root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
+        """What each copy below a root measures."""
+        if self._remote:
+            return list(self._pool.map(lambda paths: measure_all(root, [paths])[0], copies))
+        return measure_all(root, copies)
+
     def measure_all(self, root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
         """What each copy in a trash folder measures."""
         if self._crew is not None:
             return list(self._crew.each(lambda helper, paths: helper.measure(root, paths), copies))
-        if self._remote:
-            return list(self._pool.map(lambda paths: measure_all(root, [paths])[0], copies))
-        return measure_all(root, copies)
+        return self.look_at(root, copies)
 
     def purge(self, replica: OpenReplica, withdrawal: Withdrawal) -> Future[trash.Purged]:
         """Begins to remove what was withdrawn."""
@@ -53,9 +56,3 @@ class Hands:
         return crew.submit(
             lambda: trash.purge(replica, withdrawal, lambda root, path: crew.helper().remove(root, path))
         )
-
-
-def _waits(site: Site) -> bool:
-    """Whether calls to any replica wait for a network or another process; not knowing means they may."""
-    kinds = [r.mount.file_system if r.mount else None for r in site.replicas if r.usable]
-    return any(kind is None or kind in SHARED or kind.startswith("fuse.") for kind in kinds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from prune.deletion.locks import Locks
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
 from prune.inventory.judging import Evidence
-from prune.inventory.site import Site
+from prune.inventory.site import OpenReplica, Site
 from prune.model import (
     SECOND,
     Block,
@@ -33,10 +33,11 @@ from prune.model import (
     StepPlan,
 )
 from prune.stop import Stop
+from prune.stores.local import LocalRoot
 from prune.stores.open_files import look
-from prune.stores.pace import measure_copy
 
 BATCH = 16
+BATCH_REMOTE = 64  # where each call waits, a look and a sync are shared by more
 SMALL = 64  # copies of no more files are measured again before they are withdrawn, larger ones only afterwards
 LOOK_EVERY_NS = SECOND
 
@@ -102,7 +103,7 @@ class Sweep:
         return self.tally
 
     def _batch(self, chosen: Sequence[StepPlan]) -> None:
-        chosen = [step for step in self._look_again(chosen) if self._stands(step)]
+        chosen = self._standing(self._look_again(chosen))
         if not chosen or self.tally.blocked is not None:
             return
         now = self.locks.now_ns(self.clock())
@@ -176,31 +177,35 @@ class Sweep:
     def _gone(self, copies: Sequence[Copy]) -> None:
         self.tally.gone += [(copy.step, copy.replica) for copy in copies]
 
-    def _stands(self, step: StepPlan) -> bool:
-        """A last look at the copies themselves: as planned, or held by what changed."""
-        for copy in step.copies:
-            why = self._moved_on(copy)
-            if why is not None:
-                self.tally.hold(step.step, copy.replica, "changed", why)
-                return False
-        return True
+    def _standing(self, chosen: Sequence[StepPlan]) -> list[StepPlan]:
+        """A last look at the copies themselves: those that are as planned; the others are held by what changed."""
+        moved: dict[int, tuple[str, str]] = {}
+        for replica in self.site.replicas:
+            mine = [copy for step in chosen for copy in step.copies if copy.replica == replica.name]
+            for copy, why in self._moved_on(replica, mine):
+                moved.setdefault(copy.step, (replica.name, why))
+        for step, (name, why) in moved.items():
+            self.tally.hold(step, name, "changed", why)
+        return [step for step in chosen if step.step not in moved]
 
-    def _moved_on(self, copy: Copy) -> str | None:
-        root = self.site.by_name(copy.replica).root
-        assert root is not None
-        try:
-            if copy.files is not None and copy.files <= SMALL:
-                found, top = measure_copy(root, copy.paths)
-                return guards.changed(copy, replace(copy, identity=found.identity(top)))
-            top = root.stat(copy.paths[0])
-        except FileNotFoundError:
-            return None  # counted as gone, or as changed, by the look at what was withdrawn
-        except OSError as error:
-            return f"{copy.paths[0]}: {error.strerror}"
-        listed = copy.listed
-        if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
-            return f"{copy.paths[0]} is another one than was planned"
-        return None
+    def _moved_on(self, replica: OpenReplica, copies: Sequence[Copy]) -> Iterator[tuple[Copy, str]]:
+        """Copies that are no longer what was planned. What went away is counted by the look at what was withdrawn."""
+        root = replica.root
+        if root is None:
+            return
+        small = [copy for copy in copies if copy.files is not None and copy.files <= SMALL]
+        for copy, found in zip(small, self._hands.look_at(root, [copy.paths for copy in small]), strict=True):
+            if isinstance(found, FileNotFoundError):
+                continue
+            if isinstance(found, OSError):
+                yield copy, f"{copy.paths[0]}: {found.strerror}"
+                continue
+            why = guards.changed(copy, replace(copy, identity=found[0].identity(found[1])))
+            if why is not None:
+                yield copy, why
+        for copy in copies:
+            if copy not in small and (why := _another(root, copy)) is not None:
+                yield copy, why
 
     def _vetoes(self, batch: Batch) -> dict[int, str]:
         """Steps that somebody opened or pinned while they were withdrawn."""
@@ -305,3 +310,17 @@ class Sweep:
         copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
         self.tally.deleted.append(copy)
         self.told(copy)
+
+
+def _another(root: LocalRoot, copy: Copy) -> str | None:
+    """Whether another entry stands at a large copy's name; its files are looked at once it is withdrawn."""
+    try:
+        top = root.stat(copy.paths[0])
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{copy.paths[0]}: {error.strerror}"
+    listed = copy.listed
+    if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
+        return f"{copy.paths[0]} is another one than was planned"
+    return None

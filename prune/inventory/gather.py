@@ -14,7 +14,6 @@ from prune.inventory.identity import check_volumes
 from prune.inventory.judging import Evidence, judge, no_evidence, settle_age
 from prune.inventory.listing import Listing, group
 from prune.inventory.site import OpenReplica, Site, look_afresh, open_control
-from prune.layouts.base import Layout
 from prune.layouts.listing import every_pointer, read_root
 from prune.model import (
     Attention,
@@ -31,7 +30,7 @@ from prune.model import (
     Temporary,
 )  # fmt: skip
 from prune.stores.open_files import OpenFiles, look
-from prune.stores.pace import measure_all
+from prune.stores.pace import at_once, measure_all
 
 # Copies whose health no decision needs are judged all the same while few entries are involved, so that a person
 # sees it; beyond that a look at a huge run would cost what it keeps, not what it deletes.
@@ -246,15 +245,17 @@ def _tell_trouble(replica: OpenReplica, blocks: list[Block], attention: list[Att
 
 
 def _copies(work: Gathering, replica: OpenReplica, copies: dict[int, dict[str, Copy]]) -> None:
+    layout, listing = work.site.layout, replica.listing
+    if layout is None or listing is None:
+        return
     locked = work.open_files.locked
-    for step, claims in (replica.listing.steps if replica.listing else {}).items():
-        assert work.site.layout is not None
-        copy = looking.listed_copy(replica, work.site.layout, step, claims)
+    steps = list(listing.steps.items())
+    for copy in at_once(replica.waits, lambda item: looking.listed_copy(replica, layout, *item), steps):
         if copy is None:
             continue
         busy = _busy(work, replica, copy.paths)
         lock = locked.get((copy.identity.dev, copy.identity.ino))
-        copies.setdefault(step, {})[replica.name] = replace(copy, busy=busy or lock)
+        copies.setdefault(copy.step, {})[replica.name] = replace(copy, busy=busy or lock)
 
 
 def _busy(work: Gathering, replica: OpenReplica, paths: Sequence[str]) -> str | None:
@@ -408,6 +409,8 @@ def _affordable(
     chosen: list[tuple[int, str]] = []
     for key in rest:
         copy = inventory.copies[key[0]][key[1]]
+        if work.site.by_name(copy.replica).waits and not copy.measured:
+            continue  # nobody asked for it, and each call there costs
         cost = len(copy.paths) if copy.measured and copy.files == len(copy.paths) else _entries(work, copy, budget)
         if cost > budget:
             return chosen, 0
@@ -441,15 +444,24 @@ def _judge(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, str]
     keys = sorted(keys, reverse=True)
     if not keys:
         return inventory
+    layout = work.site.layout
+    assert layout is not None
     copies = {step: dict(found) for step, found in inventory.copies.items()}
-    for done, (step, name) in enumerate(keys):
+    done = 0
+
+    def judged(key: tuple[int, str]) -> Copy:
+        nonlocal done
         work.progress("examining", done, len(keys))
-        replica = work.site.by_name(name)
-        layout: Layout | None = work.site.layout
-        assert layout is not None
-        copies[step][name] = judge(
-            replica, layout, copies[step][name], now_ns=work.now_ns, fresh_ns=work.fresh_ns, evidence=work.evidence
-        )
+        done += 1
+        replica = work.site.by_name(key[1])
+        return judge(
+            replica, layout, inventory.copies[key[0]][key[1]], now_ns=work.now_ns, fresh_ns=work.fresh_ns,
+            evidence=work.evidence,
+        )  # fmt: skip
+
+    waits = any(work.site.by_name(name).waits for _, name in keys)
+    for copy in at_once(waits, judged, keys):
+        copies[copy.step][copy.replica] = copy
     return replace(inventory, copies=copies)
 
 

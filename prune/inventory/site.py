@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prune.control import Control, Place, find_place
+from prune.control.lock import SHARED
 from prune.control.volume import Volume
 from prune.inventory.listing import Listing
 from prune.layouts.base import Layout
@@ -41,6 +42,12 @@ class OpenReplica:
     def usable(self) -> bool:
         """Whether it is open, listed, and the volume it should be."""
         return self.root is not None and self.listing is not None and not self.trouble
+
+    @property
+    def waits(self) -> bool:
+        """Whether calls may wait for a network or another process: then many are made at once. Unknown is yes."""
+        kind = self.mount.file_system if self.mount else None
+        return kind is None or kind in SHARED or kind.startswith("fuse.")
 
     def block(self, block: str, detail: str) -> None:
         self.trouble.append(Block(block, self.name, detail))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from prune.stores.base import FileStat
 from prune.stores.local import LocalRoot, Measure
@@ -12,7 +13,19 @@ SLOW_ENTRY_NS = 100_000  # a call that waits this long is waiting for something 
 MANY = 32
 WORTH_FILES = 20_000  # below this the start of helper processes costs more than they save
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Measured = tuple[Measure, FileStat] | OSError
+
+
+def at_once(waits: bool, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+    """The work's results in order: one after the other, or many at once where each waits for something else."""
+    if not waits or len(items) < 2:
+        return map(work, items)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(MANY, len(items))) as pool:
+        return list(pool.map(work, items))
 
 
 def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
