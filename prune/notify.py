@@ -60,6 +60,9 @@ def matters_of(run: str, attention: Iterable[Attention], blocks: Iterable[Block]
     return list(found.values())
 
 
+_FIELDS = ("run", "kind", "replica", "detail", "mend")
+
+
 @dataclass
 class _Open:
     matter: Matter
@@ -105,6 +108,25 @@ class Notifier:
             self._open[matter.key] = happened
             happened.missed = -(1 << 62)  # an event has no end to be told
             return self._deliver([matter])
+
+    def open_matters(self) -> list[dict[str, Any]]:
+        """Everything that is open, as plain values, for a memory that outlives the process."""
+        with self._lock:
+            return [
+                {name: getattr(held.matter, name) for name in _FIELDS}
+                | {"told_ns": held.told_ns, "missed": held.missed}
+                for held in self._open.values()
+            ]
+
+    def recall(self, remembered: Iterable[dict[str, Any]]) -> None:
+        """What an earlier process had open. What cannot be understood is passed over, and told anew."""
+        with self._lock:
+            for entry in remembered:
+                try:
+                    matter = Matter(**{name: entry[name] for name in _FIELDS})
+                    self._open[matter.key] = _Open(matter, entry["told_ns"], int(entry["missed"]))
+                except (KeyError, TypeError, ValueError):
+                    continue
 
     def forget(self, runs: Iterable[str]) -> None:
         """Drops what is open in runs that are no longer in the settings; nobody recovered, so nothing is told."""
@@ -182,10 +204,7 @@ class Webhook:
         body = {
             "schema": "prune.notification/1",
             "text": "\n".join(matter.sentence for matter in matters),
-            "matters": [
-                {name: getattr(matter, name) for name in ("run", "kind", "replica", "detail", "mend", "state")}
-                for matter in matters
-            ],
+            "matters": [{name: getattr(matter, name) for name in (*_FIELDS, "state")} for matter in matters],
         }
         request = urllib.request.Request(
             self._url, json.dumps(body).encode(), {"Content-Type": "application/json", "User-Agent": "ckpt-prune"}

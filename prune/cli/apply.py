@@ -55,6 +55,7 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
             progress=progress,
         )
         outcome = engine.apply(settings, reviewed=reviewed, conduct=conduct)
+    _notify(settings, outcome)
     outcome = replace(outcome, runs=(*outcome.runs, *spared))
     if options["metrics_file"]:
         from prune.service.textfile import write_metrics
@@ -64,6 +65,14 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
     if stop:
         screen.warn("prune: stopped on request after the step in hand; the rest stays for the next pass")
     return stop.exit_code or code_of_outcome(outcome, strict=screen.strict)
+
+
+def _notify(settings: Settings, outcome: Outcome) -> None:
+    """The channels of the configuration hear what a person at a terminal reads; without any, nothing is loaded."""
+    if settings.service.notify.webhook or settings.service.notify.apprise:
+        from prune.notified import tell_outcome
+
+        tell_outcome(settings, outcome)
 
 
 def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:

@@ -15,6 +15,7 @@ from prune import logs
 from prune.errors import PruneError, UsageError
 from prune.journal import open_journal
 from prune.model import SECOND
+from prune.notified import memory_of, recall, remember
 from prune.notify import Matter, Notifier, Outbox, channels
 from prune.service.board import Board
 from prune.service.health import Health, allowed_ns, health_of
@@ -67,10 +68,12 @@ class Daemon:
         self.metrics = Metrics(self.board)
         self.outbox = Outbox(channels(self._settings.service.notify))
         self.notifier = Notifier(self._settings.service.notify.every, self._send, self.clock)
+        recall(self.notifier, memory_of(self._settings.state))
         self.worker = Worker(self.source, self.board, self.metrics, self.notifier, self.stop, self.clock)
         self.scrubber = Scrubber(self.notifier.tell)
         self.ticker = Ticker(self._job_failed)
         self._wish = threading.Event()
+        self._all_remembered = True  # nothing was told since it was last remembered
         self._reload = False
         self._lanes: dict[str, tuple[RunSettings, ...]] = {}
 
@@ -98,6 +101,7 @@ class Daemon:
         if close_http is not None:
             close_http()
         self.ticker.stop()
+        self._remember_told()
         self.outbox.close()
         return 0
 
@@ -109,6 +113,7 @@ class Daemon:
             if self._reload and not self.stop:
                 self._reload = False
                 self.reload()
+            self._remember_told()
             self.supervisor.alive()
 
     def reload(self) -> None:
@@ -190,6 +195,12 @@ class Daemon:
 
     def _send(self, matters: list[Matter]) -> None:
         self.outbox(matters)
+        self._all_remembered = False
+
+    def _remember_told(self) -> None:
+        if not self._all_remembered:
+            self._all_remembered = True
+            remember(self.notifier, memory_of(self._settings.state))
 
     def _remember_successes(self) -> None:
         """Last good passes from history, so that a restart does not make a stale run look fresh."""
