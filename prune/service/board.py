@@ -37,6 +37,7 @@ class RunView:
     error: str | None = None  # why the last pass ended without a plan
     noted: tuple[Attention, ...] = ()  # the plan's, the outcome's and the forecast's
     pressed: tuple[Attention, ...] = ()  # what the last try to make room left to be said
+    mirrored: tuple[Attention, ...] = ()  # what the last mirror job left to be said
     seen_ns: int | None = None
     last_success_ns: int | None = None
     last_delete_ns: int | None = None
@@ -53,7 +54,7 @@ class RunView:
 
     @property
     def attention(self) -> tuple[Attention, ...]:
-        return tuple(dict.fromkeys((*self.noted, *self.pressed)))
+        return tuple(dict.fromkeys((*self.noted, *self.pressed, *self.mirrored)))
 
     @property
     def steps_held(self) -> int:

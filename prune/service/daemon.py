@@ -139,7 +139,7 @@ class Daemon:
         seconds = max(service.pressure_check, SECOND // 10) / SECOND
         self.ticker.put(PRESSURE, IntervalTrigger(seconds=seconds), self.worker.look_at_volumes, at_once=first)
         for lane in self._lanes:
-            for kind, schedule in (("apply", service.schedule), ("scrub", service.scrub)):
+            for kind, schedule in (("apply", service.schedule), ("mirror", service.mirror), ("scrub", service.scrub)):
                 if schedule is None:
                     continue
                 name = f"{kind} {lane}"
@@ -150,7 +150,7 @@ class Daemon:
         self.ticker.only(names)
 
     def _work(self, kind: str, lane: str) -> Callable[[], None]:
-        chore = {"apply": self._apply, "scrub": self._scrub}[kind]
+        chore = {"apply": self._apply, "mirror": self._mirror, "scrub": self._scrub}[kind]
         return lambda: chore(lane)
 
     def _apply(self, lane: str) -> None:
@@ -158,6 +158,15 @@ class Daemon:
         self.worker.pass_over(lane, self._runs_of(lane))
         if self._settings.runs != before:
             self.arrange(first=False)
+
+    def _mirror(self, lane: str) -> None:
+        for run in self._runs_of(lane):
+            if self.stop:
+                return
+            try:
+                self.worker.mirror(run)
+            except (OSError, PruneError) as error:
+                logs.error(f"{run.name}: mirror: {error}")
 
     def _scrub(self, lane: str) -> None:
         service, now = self._settings.service, self.clock()

@@ -10,8 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from prune import engine, logs
+from prune import mirror as mirroring
 from prune.engine import Conduct
 from prune.forecast import Forecast, forecast, recent_saves
+from prune.journal import open_journal
 from prune.model import SECOND, Attention, Block, Outcome, RunOutcome, RunPlan
 from prune.notify import Notifier, matters_of
 from prune.pressure.marks import Wish
@@ -113,6 +115,28 @@ class Worker:
         """A pass out of turn."""
         with self._busy[run.name]:
             return self.apply(run)
+
+    def mirror(self, run: RunSettings) -> None:
+        """Brings a run's mirrors up to date; a copy may take long, and passes go on meanwhile."""
+        if not run.mirrors:
+            return
+        settings = self.source.settings
+        conduct = mirroring.Conduct(wait_ns=WAIT_NS, stop=self.stop, clock=self.clock)
+        journal = open_journal(settings.state, write=True)
+        try:
+            found = mirroring.mirror_run(run, conduct=conduct, journal=journal, state=settings.state)
+        finally:
+            journal.close()
+        for copied in found.copied:
+            logs.info(f"{run.name}: step {copied.step} copied to {copied.replica}")
+        notes = [Attention(block.block, block.replica, f"mirroring: {block.detail}", "") for block in found.blocks]
+        notes += [
+            Attention(
+                "mirror-failed", failed.replica, f"step {failed.step}: {failed.error}", "the next job tries again"
+            )
+            for failed in found.failed
+        ]
+        self._publish(replace(self.board.view(run.name), mirrored=(*notes, *found.attention)))
 
     def _blocked_by_clock(self, run: RunSettings, sentence: str) -> None:
         block = Block("clock-jumped", None, f"{sentence}; ages cannot be trusted in this pass")

@@ -229,6 +229,26 @@ def test_a_run_that_a_pass_is_at_work_on_is_left_to_it(place: Home, full: Full) 
     assert len(place.steps()) == 6
 
 
+# --- mirror ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_mirror_job_copies_what_the_mirror_lacks(place: Home) -> None:
+    (place.mirror / "step_0600.pt").unlink()
+    place.daemon.worker.mirror(place.run)
+    assert (place.mirror / "step_0600.pt").read_bytes() == (place.primary / "step_0600.pt").read_bytes()
+    assert place.daemon.board.view("tiny").mirrored == ()
+
+
+def test_a_mirror_that_is_not_there_is_told_and_over_once_it_is_back(place: Home) -> None:
+    aside = place.mirror.with_name("unplugged")
+    place.mirror.rename(aside)
+    place.daemon.worker.mirror(place.run)
+    assert "replica-unreachable" in {note.kind for note in place.daemon.board.view("tiny").attention}
+    aside.rename(place.mirror)
+    place.daemon.worker.mirror(place.run)
+    assert place.daemon.board.view("tiny").mirrored == ()
+
+
 # --- scrub -----------------------------------------------------------------------------------------------------------
 
 
