@@ -138,6 +138,19 @@ def open_control(site: Site, layout: Layout | None) -> None:
             replica.block("control-unusable", place.trouble)
         elif place.exists:
             _read_control(replica, place)
+        _same_file_system(replica, site.base)
+
+
+def _same_file_system(replica: OpenReplica, base: str) -> None:
+    """Room is measured and trash is kept at the root, so the checkpoints must lie on its file system."""
+    assert replica.root is not None
+    try:
+        elsewhere = bool(base) and replica.root.stat(base).dev != replica.root.dev
+    except OSError:  # not there yet, or listing will tell
+        return
+    if elsewhere:
+        folder = f"{replica.settings.root}/{base}"
+        replica.block("control-unusable", f"{folder} is on another file system than its root; name {folder} as the root")
 
 
 def _read_control(replica: OpenReplica, place: Place) -> None:
