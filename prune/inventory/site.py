@@ -150,7 +150,8 @@ def _same_file_system(replica: OpenReplica, base: str) -> None:
         return
     if elsewhere:
         folder = f"{replica.settings.root}/{base}"
-        replica.block("control-unusable", f"{folder} is on another file system than its root; name {folder} as the root")
+        detail = f"{folder} is on another file system than its root; name {folder} as the root"
+        replica.block("control-unusable", detail)
 
 
 def _read_control(replica: OpenReplica, place: Place) -> None:

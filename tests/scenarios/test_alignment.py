@@ -1,4 +1,4 @@
-"""A primary and its mirror: one policy, one set, and no delete on one side that leans on what the other may not have."""
+"""A primary and its mirror: one policy, one set, and no delete that leans on what one side may not have."""
 
 from __future__ import annotations
 
