@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from prune.control.record import Withdrawal
 from prune.deletion import trash
@@ -14,6 +15,7 @@ from prune.stores.local import LocalRoot
 from prune.stores.pace import MANY, WORTH_FILES, Measured, measure_all
 
 _LOCAL_THREADS = 2
+Item = TypeVar("Item")
 
 
 class Hands:
@@ -35,6 +37,11 @@ class Hands:
         self._pool.shutdown()
         if self._crew is not None:
             self._crew.__exit__()
+
+    def each(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
+        """Does the work for every item, in order, or at once where calls wait."""
+        for _ in self._pool.map(work, items) if self._remote else map(work, items):
+            pass
 
     def look_at(self, root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
         """What each copy below a root measures."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from prune import guards, planner
-from prune.control import record
+from prune.control import Control, record
 from prune.deletion import trash
 from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
@@ -109,7 +109,7 @@ class Sweep:
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
         batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
-        withdraw(batch)
+        withdraw(batch, self._hands.each)
         look_at_withdrawn(batch, self._vetoes(batch), self._hands.measure_all)
         self._settle(batch)
         self._signals = self._read_signals()
@@ -208,27 +208,24 @@ class Sweep:
                 yield copy, why
 
     def _vetoes(self, batch: Batch) -> dict[int, str]:
-        """Steps that somebody opened or pinned while they were withdrawn."""
-        reals = [os.path.join(g.replica.control.folder.real, "trash") for g in batch.going if g.replica.control]
-        open_files = look(dict.fromkeys(reals))
+        """Steps that somebody opened, pinned or leased while they were withdrawn."""
         found: dict[int, str] = {}
-        for going in batch.going:
-            assert going.replica.control is not None
-            for _, name in going.withdrawal.moves:
-                who = open_files.holder(os.path.join(going.replica.control.folder.real, "trash", name))
+        trashes = [os.path.join(r.control.folder.real, "trash") for r in batch.replicas if r.control is not None]
+        open_files = look(trashes)
+        for replica in batch.replicas:
+            control = replica.control
+            assert control is not None
+            try:
+                held = _held_now(control, self.clock())
+            except (OSError, ValueError) as error:
+                return {going.copy.step: f"pins cannot be read: {error}" for going in batch.going}
+            for going in batch.of(replica):
+                paths = [os.path.join(control.folder.real, path) for path in trash.trash_paths(going.withdrawal)]
+                who = next((who for path in paths if (who := open_files.holder(path))), None)
                 if who is not None:
                     found[going.copy.step] = f"{who} holds it open"
-            try:
-                now = self.clock()
-                pins = going.replica.control.pins(going.replica.name)
-                leases = going.replica.control.leases(going.replica.name)
-            except (OSError, ValueError) as error:
-                found[going.copy.step] = f"pins cannot be read: {error}"
-                continue
-            if any(p.step == going.copy.step and (p.until_ns is None or p.until_ns > now) for p in pins):
-                found[going.copy.step] = "was pinned meanwhile"
-            if any(held.step == going.copy.step and held.until_ns > now for held in leases):
-                found[going.copy.step] = "was leased meanwhile"
+                elif going.copy.step in held:
+                    found[going.copy.step] = "was pinned or leased meanwhile"
         return found
 
     def _read_signals(self) -> object:
@@ -288,23 +285,29 @@ class Sweep:
     def _collect(self, *, wait: bool) -> None:
         """Takes note of finished purges; with ``wait`` of all of them."""
         rest = []
+        done: list[Going] = []
         for going, future in self._purges:
             if not wait and not future.done():
                 rest.append((going, future))
                 continue
             purged = future.result()
-            if purged.error is not None:
+            if purged.error is None:
+                done.append(going)
+            else:
                 self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, purged.error))
-                continue
-            assert going.replica.control is not None
-            try:
-                going.replica.control.append_record(record.purged_line(going.withdrawal.id), sync=False)
-            except OSError as error:
-                self.tally.failed.append(
-                    FailedCopy(going.copy.step, going.copy.replica, f"purged, not recorded: {error.strerror}")
-                )
-            self._deleted(going, purged=True)
         self._purges = rest
+        for replica in {id(going.replica): going.replica for going in done}.values():
+            self._record_purged(replica, [going for going in done if going.replica is replica])
+        for going in done:
+            self._deleted(going, purged=True)
+
+    def _record_purged(self, replica: OpenReplica, done: Sequence[Going]) -> None:
+        assert replica.control is not None
+        try:
+            replica.control.append_record(*(record.purged_line(g.withdrawal.id) for g in done), sync=False)
+        except OSError as error:
+            detail = f"purged, not recorded: {error.strerror}"
+            self.tally.failed += [FailedCopy(g.copy.step, g.copy.replica, detail) for g in done]
 
     def _deleted(self, going: Going, *, purged: bool) -> None:
         copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
@@ -324,3 +327,9 @@ def _another(root: LocalRoot, copy: Copy) -> str | None:
     if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
         return f"{copy.paths[0]} is another one than was planned"
     return None
+
+
+def _held_now(control: Control, now_ns: int) -> set[int]:
+    """Steps that are pinned or leased in a control folder. Raises OSError or ValueError when that cannot be read."""
+    pinned = {pin.step for pin in control.pins("") if pin.until_ns is None or pin.until_ns > now_ns}
+    return pinned | {lease.step for lease in control.leases("") if lease.until_ns > now_ns}

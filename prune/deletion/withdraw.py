@@ -67,13 +67,18 @@ def batch_of(site: Site, steps: Sequence[StepPlan], *, plan_id: str, now_ns: int
     return batch
 
 
-def withdraw(batch: Batch) -> None:
-    """Records, renames and syncs; failures stand in ``Going.error`` and leave that copy whole under its names."""
+Each = Callable[[Callable[[list["Going"]], None], Sequence[list["Going"]]], None]
+
+
+def withdraw(batch: Batch, each: Each) -> None:
+    """Records, renames and syncs; failures stand in ``Going.error`` and leave that copy whole under its names.
+
+    ``each`` does a thing for every step of the batch, one after the other or at once.
+    """
     for replica in batch.replicas:
         _record_intents(replica, batch.of(replica))
-    for going in batch.going:
-        if going.error is None:
-            _rename_out(going)
+    steps = dict.fromkeys(going.copy.step for going in batch.going)
+    each(_step_out, [[going for going in batch.going if going.copy.step == step] for step in steps])
     for replica in batch.replicas:
         _record_withdrawn(replica, batch.of(replica))
 
@@ -117,6 +122,13 @@ def _record_intents(replica: OpenReplica, going: list[Going]) -> None:
 def stones(copy: Copy) -> list[Tombstone]:
     """What a mirror must not bring back: this content under these names."""
     return [Tombstone(path, copy.step, copy.identity.size, copy.identity.mtime_ns, copy.content) for path in copy.paths]
+
+
+def _step_out(copies: list[Going]) -> None:
+    """The copies of one step, mirrors before the primary."""
+    for going in copies:
+        if going.error is None:
+            _rename_out(going)
 
 
 def _rename_out(going: Going) -> None:

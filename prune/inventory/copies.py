@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from prune.inventory.site import OpenReplica
@@ -21,13 +22,14 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
     kinds = {claim.path: claim for claim in claims}
     paths = tuple(layout.withdraw_order(kinds))
     tops: list[FileStat] = []
-    for path in paths:
-        try:
-            tops.append(replica.root.stat(path))
-        except FileNotFoundError:
-            continue  # went away since it was listed
-        except OSError as error:
-            return unreadable(step, replica.name, paths, f"{path}: {error.strerror}")
+    path = ""
+    try:
+        for path in paths:
+            with suppress(FileNotFoundError):  # went away since it was listed
+                tops.append(replica.root.stat(path))
+        thinned = replica.thinned(step)
+    except OSError as error:
+        return unreadable(step, replica.name, paths, f"{path}: {error.strerror}")
     if not tops:
         return None
     total = Measure()
@@ -50,6 +52,8 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
         bytes=total.freed if measured else None,
         files=total.files if measured else None,
         link=link,
+        weights_only=bool(thinned),
+        thinned=thinned,
     )
 
 

@@ -219,6 +219,7 @@ def _listed(work: Gathering) -> Inventory:
         blocks=tuple(dict.fromkeys(blocks)),
         attention=tuple(attention),
         foreign=sum(r.listing.foreign for r in site.replicas if r.listing is not None),
+        unthinnable=site.layout.unthinnable if site.layout else None,
     )
     return _with_memories(site, _with_metrics(work, base))
 
@@ -409,7 +410,7 @@ def _affordable(
     chosen: list[tuple[int, str]] = []
     for key in rest:
         copy = inventory.copies[key[0]][key[1]]
-        if work.site.by_name(copy.replica).waits and not copy.measured:
+        if work.site.by_name(copy.replica).waits and copy.files != len(copy.paths):
             continue  # nobody asked for it, and each call there costs
         cost = len(copy.paths) if copy.measured and copy.files == len(copy.paths) else _entries(work, copy, budget)
         if cost > budget:

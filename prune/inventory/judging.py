@@ -10,6 +10,7 @@ from prune.integrity.manifest import Manifest, content_digest, fits, is_void, ju
 from prune.integrity.manifest import parse as parse_manifest
 from prune.inventory.copies import link_out, with_measure
 from prune.inventory.site import OpenReplica
+from prune.inventory.thinning import spare_of
 from prune.layouts.base import Layout, Members
 from prune.model import Copy, Health, Identity, Kind, Verdict
 from prune.stores.base import FileStat
@@ -42,7 +43,7 @@ def members_of(root: LocalRoot, copy: Copy) -> tuple[Members, Measure, FileStat,
             if status.kind is Kind.LINK and entry.path.rpartition("/")[0] == path:
                 links.append(entry.path)
     assert first is not None
-    return Members(copy.step, copy.paths, files, dirs), total, first, links
+    return Members(copy.step, copy.paths, files, dirs, bool(copy.thinned)), total, first, links
 
 
 def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fresh_ns: int, evidence: Evidence) -> Copy:
@@ -57,7 +58,12 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
     except OSError as error:
         return replace(copy, health=Health.UNKNOWN, detail=f"{error.filename or copy.paths[0]}: {error.strerror}")
     found = with_measure(copy, total, first)
-    found = replace(found, link=found.link or link_out(replica.root, links), weights_only=layout.weights_only(members))
+    found = replace(
+        found,
+        link=found.link or link_out(replica.root, links),
+        weights_only=bool(copy.thinned) or layout.weights_only(members),
+        spare=spare_of(layout, members),
+    )
     manifest, trouble = manifest_of(replica, copy)
     upcoming = upcoming_of(replica, copy, members)
     if upcoming is not None and (manifest is None or not fits(manifest, sizes(members))):
@@ -137,5 +143,12 @@ def _together(found: list[Manifest], copy: Copy) -> Manifest | None:
     mine = [manifest for manifest in found if manifest.step == copy.step]
     if not mine:
         return None
-    files = {file.path: file for manifest in mine for file in manifest.files}
+    files = {file.path: file for manifest in mine for file in manifest.files if not _taken_out(file.path, copy)}
+    if not files:
+        return None
     return replace(mine[0], created_at_ns=max(manifest.created_at_ns for manifest in mine), files=tuple(files.values()))
+
+
+def _taken_out(path: str, copy: Copy) -> bool:
+    """Whether thinning took this file out, or is about to: the manifest speaks of what stays."""
+    return any(path == part or path.startswith(part + "/") for part in copy.thinned)

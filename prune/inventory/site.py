@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prune.control import Control, Place, find_place
 from prune.control.lock import SHARED
+from prune.control.tombstones import Tombstone
 from prune.control.volume import Volume
 from prune.inventory.listing import Listing
 from prune.layouts.base import Layout
-from prune.model import Attention, Block, Replica
+from prune.model import Attention, Block, Replica, nothing
 from prune.settings.schema import ReplicaSettings, RunSettings
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
@@ -31,6 +32,7 @@ class OpenReplica:
     mount: Mount | None = None
     read_only: bool = False
     listing: Listing | None = None
+    thinnings: Mapping[int, list[Tombstone]] = field(default_factory=nothing)  # by step, on whichever replica
     opening: list[Block] = field(default_factory=list)  # what stood in the way of opening it
     trouble: list[Block] = field(default_factory=list)  # the same and what the latest look found
 
@@ -48,6 +50,16 @@ class OpenReplica:
         """Whether calls may wait for a network or another process: then many are made at once. Unknown is yes."""
         kind = self.mount.file_system if self.mount else None
         return kind is None or kind in SHARED or kind.startswith("fuse.")
+
+    def thinned(self, step: int) -> tuple[str, ...]:
+        """What was taken out of this step and has not come back here. Raises OSError.
+
+        The first of what was taken out goes first and comes back last: while it is not there, the step is thinned.
+        """
+        if self.root is None:
+            return ()
+        mine = [stone for stone in self.thinnings.get(step, ()) if not self.root.exists(stone.name)]
+        return tuple(dict.fromkeys(path for stone in mine for path in stone.parts))
 
     def block(self, block: str, detail: str) -> None:
         self.trouble.append(Block(block, self.name, detail))
@@ -139,6 +151,7 @@ def open_control(site: Site, layout: Layout | None) -> None:
         elif place.exists:
             _read_control(replica, place)
         _same_file_system(replica, site.base)
+    _learn_thinnings(site)
 
 
 def _same_file_system(replica: OpenReplica, base: str) -> None:
@@ -152,6 +165,20 @@ def _same_file_system(replica: OpenReplica, base: str) -> None:
         folder = f"{replica.settings.root}/{base}"
         detail = f"{folder} is on another file system than its root; name {folder} as the root"
         replica.block("control-unusable", detail)
+
+
+def _learn_thinnings(site: Site) -> None:
+    """A copy that was made of a thinned one on another replica is as thin, and only that one's record knows it."""
+    found: dict[int, list[Tombstone]] = {}
+    for replica in site.replicas:
+        if replica.control is not None:
+            try:
+                for stone in replica.control.thinned():
+                    found.setdefault(stone.step, []).append(stone)
+            except OSError as error:
+                replica.block("control-unusable", f"{replica.control.path}/tombstones: {error.strerror}")
+    for replica in site.replicas:
+        replica.thinnings = found
 
 
 def _read_control(replica: OpenReplica, place: Place) -> None:
