@@ -19,9 +19,10 @@ class HostCheck:
     Numbers are fine, since a browser sends a number only where the user went to it.
     """
 
-    def __init__(self, app: ASGIApp, listen: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, listen: Callable[[], str], further: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._app = app
         self._listen = listen
+        self._further = further
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._ours(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
@@ -32,6 +33,8 @@ class HostCheck:
 
     def _ours(self, host: str) -> bool:
         name = _host_name(host)
+        if name in {further.lower() for further in self._further()}:
+            return True
         bound = _host_name(self._listen())
         return name in LOOPBACK or name == bound or _is_number(name) or (
             not _is_loopback(bound) and name in _own_names()

@@ -65,7 +65,7 @@ def application(daemon: Daemon) -> ASGIApp:
         ],
         exception_handlers={HTTPException: told, PruneError: refused, Exception: unexpected},
     )
-    return HostCheck(app, lambda: daemon.source.settings.service.listen)
+    return HostCheck(app, lambda: daemon.source.settings.service.listen, lambda: daemon.source.settings.service.hosts)
 
 
 class Desk:

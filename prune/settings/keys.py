@@ -74,6 +74,7 @@ SERVICE: Keys = {
     "pressure_check": checks.lasting,
     "listen": checks.listen,
     "token": checks.text_or_empty,
+    "hosts": checks.texts,
     "mirror": checks.schedule,
     "scrub": checks.schedule,
     "scrub_period": checks.lasting,

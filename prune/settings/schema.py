@@ -127,6 +127,7 @@ class Service:
     pressure_check: int = 15 * SECOND
     listen: str = "127.0.0.1:9469"
     token: str = ""
+    hosts: tuple[str, ...] = ()  # further host names under which HTTP is asked for, as behind a proxy
     mirror: str | None = None  # a schedule for the mirror job; None: off
     scrub: str | None = None  # a schedule for the scrub job
     scrub_period: int = WEEK  # every kept checkpoint is read at least once in this time

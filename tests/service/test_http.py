@@ -207,5 +207,11 @@ def test_a_request_for_another_name_is_answered_by_nothing_but_a_refusal(client:
         assert json.loads(answer.text) == {"error": "this host name is not served here"}
 
 
+def test_names_in_the_settings_are_served_and_no_others() -> None:
+    further = HostCheck(None, lambda: "0.0.0.0:9469", lambda: ("ckpt.example.org",))  # type: ignore[arg-type]
+    assert further._ours("CKPT.example.org")
+    assert not further._ours("ckpt.example.com")
+
+
 def test_the_name_that_is_bound_is_served() -> None:
     assert check("ckpt.internal:9469")("ckpt.internal:9469")
