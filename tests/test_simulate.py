@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from prune.forecast import Demand, seconds_to_full
+from prune.planner import plan
 from prune.settings.schema import DAY, HOUR, MINUTE, Best, Keep
 from prune.simulate import Rhythm, Volume, Workload, held_after, simulate
+from tests.inventories import case, copy, gone
 
 GB = 1_000_000_000
+DAY_ZERO = 20_000 * DAY
 TINY = Workload(bytes=GB, interval_ns=10 * MINUTE, steps_per_save=100)
 
 
@@ -99,3 +104,35 @@ def test_what_is_held_never_shrinks_as_saves_go_by() -> None:
 def test_sizes_and_intervals_of_nothing_are_refused(workload: Workload) -> None:
     with pytest.raises(ValueError, match="more than zero"):
         simulate(Keep(), workload, ())
+
+
+POLICIES = [
+    Keep(last=3),
+    Keep(last=3, every=700),
+    Keep(last=2, every_time=2 * HOUR),
+    Keep(last=2, within=90 * MINUTE),
+    Keep(last=2, hourly=5),
+    Keep(last=1, hourly=3, daily=2),
+    Keep(last=4, every=400, hourly=2, within=HOUR),
+]
+
+
+@pytest.mark.parametrize("keep", POLICIES, ids=str)
+def test_the_planner_never_holds_more_than_the_simulation_says(keep: Keep) -> None:
+    """A day of saves, each followed by a pass: what stands when the next save begins stays within the figures."""
+    there: dict[int, int] = {}
+    most = 0
+    for number in range(1, 145):
+        at = DAY_ZERO + number * TINY.interval_ns
+        there[number * TINY.steps_per_save] = at
+        whole = case(keep=keep)
+        copies = {step: {"primary": copy(step, at=written)} for step, written in there.items()}
+        inventory = replace(whole.inventory, copies=copies, replicas=whole.inventory.replicas[:1])
+        run = replace(whole.run, replicas=whole.run.replicas[:1])
+        found = plan(inventory, run, at + 9 * MINUTE)
+        assert not found.blocks
+        for step in gone(found):
+            del there[step]
+        most = max(most, len(there))
+        assert len(there) + 1 <= held_after(keep, TINY, Rhythm(), number)
+    assert most >= keep.last
