@@ -71,6 +71,7 @@ FINE = [
     "state_dict.copy()\nnew = state.replace('checkpoint', 'ckpt')",
     "with open(ckpt_path, 'rb') as f:\n    data = f.read()",
     "import torch\nstate = torch.load(path)",
+    "def save_checkpoint(b):\n    return compressor.compress(b)",
     "with open(signal_file_path, 'wb') as f:\n    f.write(b'checkpoint done')",
 ]
 
