@@ -51,8 +51,11 @@ def unknown_mtime(scene: Scene, step: int) -> Iterator[GuardHold]:
 
 
 def _observed_as_old(scene: Scene, copy: Copy) -> bool:
-    """Seen unchanged for a day, where that was asked for; a rule that goes by time still needs one to go by."""
-    if scene.guards.unknown_mtime != "observe" or not copy.measured:
+    """Seen unchanged for a day, where that was asked for; a rule that goes by time still needs one to go by.
+
+    A copy is known again by every file of it, so that it was seen before shows once it is measured.
+    """
+    if scene.guards.unknown_mtime != "observe" or not scene.evidence.look_into(copy):
         return False
     if goes_by_time(scene.keep) and scene.evidence.time(copy.step) is None:
         return False

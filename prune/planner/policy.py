@@ -39,7 +39,8 @@ def describe(keep: Keep) -> str:
         parts.append(f"all saved within {format_duration(keep.within)} of the newest that restores")
     for period, number in (("hour", keep.hourly), ("day", keep.daily), ("week", keep.weekly)):
         if number is not None:
-            parts.append(f"the oldest of each of the newest {count(number, period)}")
+            each = f"the newest {period}" if number == 1 else f"each of the newest {count(number, period)}"
+            parts.append(f"the oldest of {each}")
     if keep.best is not None:
         extreme = "lowest" if keep.best.mode == "min" else "highest"
         parts.append(f"the {keep.best.count} with the {extreme} {keep.best.metric}")
