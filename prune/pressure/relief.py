@@ -124,6 +124,8 @@ class _Effort:
         if not _trash_in(pressed):
             return
         self._apply(pressed, only_recover=True)
+        if self.outcomes[pressed.run.name].blocked is not None:
+            return
         journal = open_journal(self.settings.state, write=True)
         try:
             settled = purge(pressed.run, now_ns=self.means.clock(), wait_ns=self.means.wait_ns, journal=journal)
@@ -174,7 +176,7 @@ class _Effort:
         only_recover: bool = False,
         nothing_but_orphans: RunPlan | None = None,
     ) -> bool:
-        """One pass of the engine; whether it deleted any checkpoint."""
+        """One pass of the engine; whether it deleted or thinned any checkpoint."""
         conduct = Conduct(
             wait_ns=self.means.wait_ns,
             keep_last=keep_last,
@@ -193,7 +195,7 @@ class _Effort:
         outcomes = engine.apply(alone, reviewed=reviewed, conduct=conduct).runs
         for outcome in outcomes:
             self._merge(outcome)
-        return any(outcome.deleted for outcome in outcomes)
+        return any(outcome.deleted or outcome.thinned for outcome in outcomes)
 
     def _merge(self, outcome: RunOutcome) -> None:
         earlier = self.outcomes.get(outcome.run)
@@ -230,6 +232,7 @@ def _together(one: RunOutcome, two: RunOutcome) -> RunOutcome:
     return replace(
         two,
         deleted=(*one.deleted, *two.deleted),
+        thinned=(*one.thinned, *two.thinned),
         gone=(*one.gone, *two.gone),
         failed=(*one.failed, *two.failed),
         orphans_deleted=(*one.orphans_deleted, *two.orphans_deleted),

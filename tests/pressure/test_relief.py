@@ -115,6 +115,19 @@ def test_trash_goes_first_even_before_its_time(root: Path, state: Path) -> None:
     assert steps_in(root) == list(range(300, 1001, 100))
 
 
+def test_trash_of_a_blocked_run_stays_since_it_may_have_to_be_put_back(
+    root: Path, tmp_path: Path, state: Path
+) -> None:
+    mirror = mirrored(root, tmp_path / "mirror")
+    run = run_of(root, mirror, last=8, grace=10**15)
+    engine.apply(settings_of(run, state=state))
+    mirror.rename(tmp_path / "unplugged")
+    trash = len(list((root / ".prune" / "trash").iterdir()))
+    relief = relief_of(run, Disk(10 * MIB, (root,)), state, free=5 * MIB)
+    assert not relief.reached
+    assert len(list((root / ".prune" / "trash").iterdir())) == trash == 2
+
+
 def test_orphans_past_their_time_go_before_any_checkpoint(root: Path, state: Path) -> None:
     orphan = root / "step_1100.pt.part"
     orphan.write_bytes(b"x" * MIB)
