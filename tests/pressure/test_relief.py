@@ -115,9 +115,7 @@ def test_trash_goes_first_even_before_its_time(root: Path, state: Path) -> None:
     assert steps_in(root) == list(range(300, 1001, 100))
 
 
-def test_trash_of_a_blocked_run_stays_since_it_may_have_to_be_put_back(
-    root: Path, tmp_path: Path, state: Path
-) -> None:
+def test_trash_of_a_blocked_run_stays_since_it_may_have_to_be_put_back(root: Path, tmp_path: Path, state: Path) -> None:
     mirror = mirrored(root, tmp_path / "mirror")
     run = run_of(root, mirror, last=8, grace=10**15)
     engine.apply(settings_of(run, state=state))
