@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prune.publish import publish as publish
     from prune.publish import publish_directory as publish_directory
     from prune.resume import resume as resume
+    from prune.seal import seal as seal
 
 _HOMES = {
     "Blocked": "prune.errors",
@@ -30,6 +31,7 @@ _HOMES = {
     "publish": "prune.publish",
     "publish_directory": "prune.publish",
     "resume": "prune.resume",
+    "seal": "prune.seal",
 }
 
 

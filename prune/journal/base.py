@@ -16,7 +16,7 @@ GENESIS = "0" * 64
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened. ``kind`` is one of: pass, deleted, gone, guarded, failed, blocked, back, purged,
-    undone, adopted, pinned, unpinned, fallback, damage, mirrored, published."""
+    undone, adopted, pinned, unpinned, fallback, damage, mirrored, published, sealed."""
 
     at_ns: int
     run: str

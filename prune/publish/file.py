@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from prune.control import Control
 from prune.errors import Failed
 from prune.integrity.hashing import Hashed
+from prune.integrity.sidecar import render
 from prune.publish.claim import Part, claim
 from prune.publish.install import (
     NEXT,
@@ -18,7 +19,6 @@ from prune.publish.install import (
     make_public,
     manifest_bytes,
     manifest_of,
-    sidecar_bytes,
     sidecar_of,
     step_of,
 )
@@ -111,7 +111,7 @@ def _finish(part: Part, written: Hashed, control: Control | None, *, step: int |
         newest = os.fstat(part.fd).st_mtime_ns
         companions[manifest_of(control, target)] = manifest_bytes(target, {target.relative: written}, step, newest)
     if sidecar:
-        companions[sidecar_of(target)] = sidecar_bytes(target.name, written.sha256)
+        companions[sidecar_of(target)] = render({target.name: written.sha256})
     make_public(target, lambda: _appear(part), companions)
     if control is None:
         _drop_stale_manifest(target)

@@ -88,14 +88,6 @@ def step_of(name: str) -> int:
     raise UsageError(f"{name!r} tells no step", mend="pass step=…, or manifest=False to write none")
 
 
-def sidecar_bytes(name: str, sha256: str) -> bytes:
-    """One line as ``sha256sum`` (coreutils) writes it: a name that would break the line is escaped and says so."""
-    raw = os.fsencode(name)
-    escaped = raw.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
-    mark = b"\\" if escaped != raw else b""
-    return mark + sha256.encode() + b"  " + escaped + b"\n"
-
-
 def make_public(target: Target, appear: Callable[[], None], companions: Mapping[Companion, bytes]) -> None:
     """Writes the companions, gives the final name with ``appear``, makes it durable, then gives the companions theirs.
 
