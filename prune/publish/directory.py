@@ -59,7 +59,7 @@ def publish_directory(
             refuse_unless_directory(target)
             refuse_long_names(target, NEXT)
             step = step_of(target.name) if step is None and manifest else step
-            control = cleanup.enter_context(contextlib.closing(Control.make(control_path(target.root))))
+            control = cleanup.enter_context(contextlib.closing(Control.make(control_path(target.root, target.name))))
             stage = cleanup.enter_context(_stage(control, target))
         yield Path(stage.tree)
         with Told(target):

@@ -119,7 +119,7 @@ def _finish(part: Part, written: Hashed, control: Control | None, *, step: int |
 
 def _control(target: Target) -> contextlib.closing[Control]:
     """Made before the first byte is written: where it can stand nowhere, nobody waits for a save to learn it."""
-    return contextlib.closing(Control.make(control_path(target.root)))
+    return contextlib.closing(Control.make(control_path(target.root, target.name)))
 
 
 def _appear(part: Part) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat as modes
 from dataclasses import dataclass
 from hashlib import sha256
@@ -83,12 +84,31 @@ def root_of(directory: str) -> str:
     return real
 
 
-def control_path(root: str) -> str:
-    """Where the control folder of a root stands, or would. Raises UsageError where it can stand nowhere."""
+def control_path(root: str, name: str = "") -> str:
+    """Where the control folder of a root stands, or would once ``name`` is published there.
+
+    It stands beside the root where the stack takes every entry of it for a checkpoint. Raises UsageError where it can
+    stand nowhere.
+    """
     place = find_place(root, stand_beside=False)
+    if not place.exists and _reads_every_entry(root, name):
+        place = find_place(root, stand_beside=True)
     if place.trouble is not None:
         raise UsageError(place.trouble)
     return place.path
+
+
+def _reads_every_entry(root: str, name: str) -> bool:
+    from prune.layouts.detect import detect
+
+    if os.path.basename(root) == "checkpoints" and re.fullmatch(r"checkpoint_[0-9]+", name):
+        return True  # Accelerate's automatic naming, of which the first save shows nothing yet
+    try:
+        with LocalRoot(root) as reader:
+            layout = detect(reader).layout
+    except OSError:
+        return False
+    return layout is not None and layout.reads_every_entry
 
 
 def refuse_long_names(target: Target, *endings: str) -> None:

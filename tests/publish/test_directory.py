@@ -16,6 +16,7 @@ from prune.errors import Busy, Failed, UsageError
 from prune.publish import directory, recover_staging
 from prune.stores.local import LocalRoot
 from tests.publish.looking import fits, manifest, manifests, names, staged
+from tests.trees.real import unpack
 
 
 def publish(path: Path, **files: bytes) -> None:
@@ -137,6 +138,20 @@ def test_the_control_folder_beside_the_root_builds_it_too(tmp_path: Path) -> Non
     (tmp_path / ".checkpoints.prune").mkdir()
     publish(root / "checkpoint_3", file=b"1")
     assert os.listdir(root) == ["checkpoint_3"]
+
+
+def test_where_the_stack_reads_every_entry_the_control_folder_is_made_beside(tmp_path: Path) -> None:
+    root = tmp_path / "project" / "checkpoints"
+    root.mkdir(parents=True)
+    publish(root / "checkpoint_0", file=b"1")
+    publish(root / "checkpoint_1", file=b"2")
+    assert sorted(os.listdir(root)) == ["checkpoint_0", "checkpoint_1"]
+    assert (tmp_path / "project" / ".checkpoints.prune" / "manifests" / "checkpoint_1.json").exists()
+    other = unpack("accelerate_auto", tmp_path)
+    (base,) = other.rglob("checkpoints")
+    before = len(os.listdir(base))
+    publish(base / "checkpoint_99", file=b"3")
+    assert len(os.listdir(base)) == before + 1
 
 
 def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
