@@ -52,7 +52,7 @@ def apply_run(
             return _told(RunOutcome(run.name, guarded=_guarded(first), free_before=free_before, free_after=free_before,
                                     attention=first.attention), journal, plan_id, conduct)  # fmt: skip
         relieved: list[DeletedCopy] = []
-        blocks = make_controls(site)
+        blocks = make_controls(site, spare_blank=True)
         if blocks and any(full_disk.is_full(block) for block in blocks):
             relieved, blocks = full_disk.relieve(site, first, conduct.keep_going)
         block = _block_of(blocks) or take(site, locks, wait_ns=conduct.wait_ns)

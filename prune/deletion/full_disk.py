@@ -29,12 +29,12 @@ def relieve(site: Site, plan: RunPlan, keep_going: Callable[[], bool]) -> tuple[
         if not locked:
             return deleted, [Block("locked", None, "another process holds a root; wait for it with --wait")]
         for step in plan.victims:
-            blocks = make_controls(site)
+            blocks = make_controls(site, spare_blank=True)
             if not blocks or not keep_going():
                 return deleted, blocks
             if _lone_files(site, step) and all(_unchanged(site, copy) for copy in step.copies):
                 deleted += _unlink(site, step)
-    return deleted, make_controls(site)
+    return deleted, make_controls(site, spare_blank=True)
 
 
 def is_full(block: Block) -> bool:

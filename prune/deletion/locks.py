@@ -43,11 +43,16 @@ class Locks:
         return max(skews, key=abs) / SECOND if skews else None
 
 
-def make_controls(site: Site) -> list[Block]:
-    """Makes and furnishes each usable replica's control folder where it is missing. Blocks for those that cannot."""
+def make_controls(site: Site, *, spare_blank: bool = False) -> list[Block]:
+    """Makes and furnishes each usable replica's control folder where it is missing. Blocks for those that cannot.
+
+    ``spare_blank``: not where nothing ever was.
+    """
     blocks = []
     for replica in _lockable(site):
         assert replica.place is not None
+        if spare_blank and replica.blank:
+            continue
         try:
             if replica.control is None:
                 replica.control = Control.make(replica.place.path)
@@ -81,7 +86,8 @@ def take(site: Site, locks: Locks, *, wait_ns: int, clock: Callable[[], int] = t
 
 
 def _lockable(site: Site) -> Iterable[OpenReplica]:
-    return [r for r in site.replicas if r.usable and r.place is not None and r.place.trouble is None]
+    """Replicas in no trouble, also before anything is listed."""
+    return [r for r in site.replicas if r.root is not None and not r.trouble and r.place is not None]
 
 
 def _mend(error: OSError) -> str:

@@ -11,7 +11,7 @@ from prune.model import Attention
 
 def volumes_to_write(site: Site) -> dict[str, Volume]:
     """The volume records that no longer say what is there."""
-    usable = [r for r in site.replicas if r.usable]
+    usable = [r for r in site.replicas if r.usable and not r.blank]
     ids = {r.name: r.volume.id if r.volume else None for r in usable}
     held = {r.name: _held(r.listing.steps if r.listing else {}) for r in usable}
     found = {}

@@ -61,6 +61,12 @@ class OpenReplica:
         mine = [stone for stone in self.thinnings.get(step, ()) if not self.root.exists(stone.name)]
         return tuple(dict.fromkeys(path for stone in mine for path in stone.parts))
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing of ours and no checkpoint stands there: its disk may be missing, so nothing is written."""
+        listing = self.listing
+        return self.control is None and listing is not None and not (listing.steps or listing.temporaries)
+
     def block(self, block: str, detail: str) -> None:
         self.trouble.append(Block(block, self.name, detail))
 

@@ -66,8 +66,9 @@ def mirror_name(index: int) -> str:
 
 
 def default_name(root: str) -> str:
-    """A run without a name is called by its primary's last path part."""
-    return root.rstrip("/").rpartition("/")[2] or root
+    """A run without a name is called by its primary's last path part; what cannot be shown of it is escaped."""
+    name = root.rstrip("/").rpartition("/")[2] or root
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name)
 
 
 def _built(name: str, replicas: tuple[ReplicaSettings, ...], rules: Rules) -> RunSettings:

@@ -129,9 +129,9 @@ def test_a_step_whose_manifest_cannot_be_understood_is_unknown_and_stays(tmp_pat
 
 
 @needs_root
-def test_a_step_whose_manifest_may_not_be_read_is_unknown_and_stays(tmp_path: Path) -> None:
-    with as_nobody(tmp_path) as nobody:
-        primary = step_dirs(tmp_path / "P", (100, 200, 300, 400))
+def test_a_step_whose_manifest_may_not_be_read_is_unknown_and_stays() -> None:
+    with as_nobody() as nobody:
+        primary = step_dirs(nobody.place / "P", (100, 200, 300, 400))
         for step in (100, 200, 300, 400):
             sealed(primary, step)
         nobody.owns(primary)
@@ -146,9 +146,9 @@ def test_a_step_whose_manifest_may_not_be_read_is_unknown_and_stays(tmp_path: Pa
 
 
 @needs_root
-def test_a_step_that_may_not_be_read_is_unknown_and_stays(tmp_path: Path) -> None:
-    with as_nobody(tmp_path) as nobody:
-        primary = step_dirs(tmp_path / "P", (100, 200, 300, 400))
+def test_a_step_that_may_not_be_read_is_unknown_and_stays() -> None:
+    with as_nobody() as nobody:
+        primary = step_dirs(nobody.place / "P", (100, 200, 300, 400))
         nobody.owns(primary)
         for folder in (primary / "step-300", primary / "step-100" / "optim"):
             os.chown(folder, 0, 0)

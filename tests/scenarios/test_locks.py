@@ -53,6 +53,24 @@ def test_a_lock_held_on_any_replica_blocks_and_touches_neither(tmp_path: Path, w
     assert len(names(primary)) == len(names(mirror)) == 5
 
 
+@pytest.mark.parametrize("verb", [("undo",), ("purge", "--yes"), ("adopt", "mirror"), ("make-room", "900PiB", "--yes")])
+def test_no_command_that_changes_a_root_does_so_under_another_s_lock(tmp_path: Path, verb: tuple[str, ...]) -> None:
+    primary = step_files(tmp_path / "P", range(1, 7))
+    mirror = mirrored(primary, tmp_path / "M")
+    roots = ("--primary", primary, "--mirror", mirror)
+    prune("apply", "--yes", *roots, "--keep-last", "3", "--grace", "1d")
+    before = {root: without_times(root) for root in (primary, mirror)}
+    with held(mirror):
+        done = prune(*verb, *roots)
+    assert done.code in (3, 4)
+    assert "held" in done.err + done.out
+    assert {root: without_times(root) for root in (primary, mirror)} == before
+
+
+def without_times(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*")}
+
+
 def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
     primary = step_files(tmp_path / "P", range(1, 6))
     words = [sys.executable, "-m", "prune", "apply", "--yes", "--primary", str(primary), "--keep-last", "2", "--wait",

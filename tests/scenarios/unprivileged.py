@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,13 @@ needs_root = pytest.mark.skipif(
 
 @dataclass
 class Nobody:
-    """Runs ``python -m prune`` as ``nobody``, with a home of its own."""
+    """Runs ``python -m prune`` as ``nobody``; ``place`` is where a test puts its trees."""
 
-    home: Path
+    place: Path
+
+    @property
+    def home(self) -> Path:
+        return self.place / "home"
 
     def owns(self, root: Path) -> None:
         for path in [root, *root.rglob("*")]:
@@ -61,20 +66,13 @@ class Nobody:
 
 
 @contextlib.contextmanager
-def as_nobody(tmp_path: Path) -> Iterator[Nobody]:
-    """Opens the way to a test's directory for the time of the block, and skips where Python itself is out of reach."""
-    home = tmp_path / "nobody"
-    home.mkdir()
-    os.chown(home, NOBODY, NOBODY)
-    opened = [each for each in (tmp_path, *tmp_path.parents) if not each.stat().st_mode & 0o001]
-    modes = [(each, each.stat().st_mode & 0o7777) for each in opened]
-    for each, mode in modes:
-        each.chmod(mode | 0o001)
-    nobody = Nobody(home)
-    try:
+def as_nobody() -> Iterator[Nobody]:
+    """A place of its own that everybody may pass through; skips where Python itself is out of reach for others."""
+    with tempfile.TemporaryDirectory(prefix="prune-nobody-") as place:
+        os.chmod(place, 0o755)
+        nobody = Nobody(Path(place))
+        nobody.home.mkdir()
+        nobody.owns(nobody.home)
         if nobody.run("--version").returncode != 0:
             pytest.skip(f"nobody cannot run {sys.executable} here")
         yield nobody
-    finally:
-        for each, mode in modes:
-            each.chmod(mode)
