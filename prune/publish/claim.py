@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from prune.errors import Busy, Failed, UsageError
+from prune.model import SECOND
 from prune.publish.target import PART, Target
 from prune.publish.writer import Writer, forget, is_alive, sign, unsign, writer_of
-from prune.settings.schema import MINUTE
 
-FRESH = 5 * MINUTE  # a temporary this young may belong to a living writer that cannot be seen from here
+FRESH = 5 * 60 * SECOND  # a temporary this young may belong to a living writer that cannot be seen from here
 _ATTEMPTS = 200  # two processes that start at once step aside for one another; each round is short
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
