@@ -47,6 +47,7 @@ class Evidence:
     to_judge: set[Key] = field(default_factory=set, compare=False)
     to_measure: set[Key] = field(default_factory=set, compare=False)
     _aligned: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
+    _times: dict[int, int | None] = field(default_factory=dict, compare=False, repr=False)
 
     # What stands where.
 
@@ -194,14 +195,18 @@ class Evidence:
             return None
         return copy.mtime_ns
 
-    def written(self, copy: Copy | None) -> int | None:
+    def written(self, copy: Copy) -> int | None:
         """When the copy was last written, leaning on every file of it."""
-        if copy is not None:
-            self.look_into(copy)
+        self.look_into(copy)
         return self.known_written(copy)
 
     def time(self, step: int) -> int | None:
         """When a step was saved: by its manifest, else by the primary's mtime (a mirror's where that lacks it)."""
+        if step not in self._times:
+            self._times[step] = self._find_time(step)
+        return self._times[step]
+
+    def _find_time(self, step: int) -> int | None:
         held = self.copies[step]
         for copy in held.values():
             if self.trustworthy(copy.created_at_ns):

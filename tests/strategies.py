@@ -16,7 +16,7 @@ from tests.inventories import CLOUD, GIB, MIRROR, NOW, PRIMARY, Case, copy, repl
 
 # A property must hold however long one looks; how long is looked by default keeps the suite quick.
 PROPERTY = settings(
-    max_examples=int(os.environ.get("PRUNE_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("PRUNE_EXAMPLES", "60")),
     deadline=None,
     database=None,
     print_blob=True,

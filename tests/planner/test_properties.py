@@ -230,21 +230,17 @@ def test_a_required_replica_that_cannot_be_listed_stops_everything(case: Case, d
 
 
 @PROPERTY
-@given(cases(), st.data())
+@given(cases(brake=False, odd=False, in_order=True, by_time=False), st.data())
 def test_what_is_missing_on_one_side_is_never_a_reason_to_delete_on_the_other(case: Case, data: st.DataObject) -> None:
-    keep = replace(case.run.keep, **dict.fromkeys(("every_time", "within", "hourly", "daily", "weekly", "best")))
-    whole = replace(case, run=replace(case.run, keep=keep, guards=replace(case.run.guards, max_delete=None)))
-    required = [r.name for r in case.inventory.replicas if r.required]
-    assume(len(required) > 1)
-    name = data.draw(st.sampled_from(required))
-    there = [step for step, held in sorted(case.inventory.copies.items()) if name in held and len(held) > 1]
-    lost = whole
-    for step in data.draw(st.lists(st.sampled_from(there), unique=True)) if there else []:
-        lost = lost.without(step, name)
-    before = {(step, n) for step, n in deleted_copies(whole.plan())}
-    newest = aligned(whole)[: case.run.keep.last]
-    assert {step for step, _ in deleted_copies(lost.plan())}.isdisjoint(newest)
-    event(f"deleted before: {bool(before)}")
+    required = {replica.name for replica in case.inventory.replicas if replica.required}
+    copies = [c for _, held in sorted(case.inventory.copies.items()) for c in held.values() if c.replica in required]
+    assume(not any(copy.weights_only for copy in copies))
+    copies = [c for c in copies if not (c.busy or c.link or c.verified_ns)]  # a guard goes with the copy that had it
+    assume(copies)
+    lost = case
+    for copy in data.draw(st.lists(st.sampled_from(copies), max_size=6)):
+        lost = lost.without(copy.step, copy.replica)
+    assert deleted_copies(lost.plan()) <= deleted_copies(case.plan())
 
 
 # The policy.
