@@ -52,11 +52,17 @@ class Search:
             self._leave_out(weights)
         yield from weights
 
+    def path(self, copy: Copy) -> str:
+        """The full path that the stack's own loader is given."""
+        return os.path.join(self._root(copy), copy.load_path or copy.paths[0])
+
     def paths(self, copy: Copy) -> tuple[str, ...]:
-        """The full paths of a copy's entries, the one that names it first."""
+        """The full paths of a copy's entries."""
+        return tuple(os.path.join(self._root(copy), path) for path in copy.paths)
+
+    def _root(self, copy: Copy) -> str:
         replica = self.checking.site.by_name(copy.replica)
-        root = replica.root.real if replica.root is not None else replica.settings.root
-        return tuple(os.path.join(root, path) for path in copy.paths)
+        return replica.root.real if replica.root is not None else replica.settings.root
 
     def check(self, copy: Copy) -> Copy | None:
         """A copy checked, once; None when it is gone. Raises Interrupted."""
@@ -87,7 +93,7 @@ class Search:
 
     def pass_over(self, copy: Copy, detail: str | None) -> None:
         """Tells that a copy is not taken, and why."""
-        skipped = Skipped(copy.step, copy.replica, self.paths(copy)[0], copy.health or Health.UNKNOWN, detail)
+        skipped = Skipped(copy.step, copy.replica, self.path(copy), copy.health or Health.UNKNOWN, detail)
         self.skipped.append(skipped)
         self.tell(skipped)
 

@@ -50,7 +50,7 @@ def load_latest(
 
         state, candidate = prune.load_latest("/data/ckpt/tiny", mirrors=["/mnt/mirror/tiny"])
 
-    ``load`` is called with a path (of a directory, or of a set's first file, for stacks that write those). Without it,
+    ``load`` is called with the path that the stack's own loader is given: a file, a directory, a prefix. Without it,
     files are loaded by ``torch.load(path, map_location="cpu", weights_only=True)``, which runs no code out of them.
     When it raises, the next candidate is tried: another replica's copy of that step, then the next older step.
 

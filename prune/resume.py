@@ -30,7 +30,7 @@ _HIDING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Usable(Candidate):
-    """The checkpoint to resume from. ``path`` is that of its first entry, ``paths`` of all of them."""
+    """The checkpoint to resume from. ``path`` is what the stack's loader is given, ``paths`` what there is of it."""
 
     health: Health = Health.UNVERIFIED
     detail: str | None = None
@@ -174,7 +174,7 @@ def answer(search: Search, copy: Copy) -> Resumption:
     paths = search.paths(copy)
     health = copy.health or Health.UNVERIFIED
     skipped = tuple(search.skipped)
-    candidate = Usable(copy.step, copy.replica, paths[0], health, copy.detail, skipped, paths)
+    candidate = Usable(copy.step, copy.replica, search.path(copy), health, copy.detail, skipped, paths)
     trainer = _trainer(search)
     attention = (*_standing(search), *_pointers(search.inventory, site, copy), *_loud(trainer))
     return Resumption(site.run.name, candidate, copy, None, skipped, trainer, attention)

@@ -9,6 +9,7 @@ from prune.checking import Checking, Interrupted, Ledger, Means
 from prune.control.lock import SHARED
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.recovery import recover
+from prune.deletion.turns import take_turn
 from prune.deletion.volumes import write_volumes
 from prune.engine import fresh_id
 from prune.errors import Busy, PruneError
@@ -48,7 +49,7 @@ class Job:
     blocks: list[Block] = field(default_factory=list)
     moved_pointers: list[tuple[str, str]] = field(default_factory=list)
     attention: list[Attention] = field(default_factory=list)
-    _given_up: set[Key] = field(default_factory=set)
+    _settled: set[Key] = field(default_factory=set)
     _relieved: set[Key] = field(default_factory=set)
     _found: dict[Key, Copy] = field(default_factory=dict)
     _inventory: Inventory | None = None
@@ -96,7 +97,7 @@ class Job:
             for stone in replica.control.tombstones()
         )
         names = tuple(replica.name for replica in self.targets)
-        return Wishes(names, self.steps, self.source, stones, frozenset(self._given_up), dict(self._found))
+        return Wishes(names, self.steps, self.source, stones, frozenset(self._settled), dict(self._found))
 
     def _look(self) -> None:
         """The site as it is now, and what the plan would be with every mirror up to date."""
@@ -152,7 +153,8 @@ class Job:
 
     def _lock(self, locks: Locks, wait_ns: int) -> bool:
         blocks = make_controls(self.site)
-        block = blocks[0] if blocks else take(self.site, locks, wait_ns=wait_ns)
+        block = blocks[0] if blocks else take_turn(locks, self.journal, self.site.run.name, wait_ns=wait_ns)
+        block = block or take(self.site, locks, wait_ns=wait_ns)
         if block is not None:
             self.blocks.append(block)
             return False
@@ -179,7 +181,7 @@ class Job:
         except Unfit:
             return  # chosen again from another replica, or not at all
         except (Changed, FileNotFoundError) as error:
-            self._given_up.add(key)
+            self._settled.add(key)
             self._note(order, str(error))
         except PruneError as error:
             self._fail(order, str(error))
@@ -247,7 +249,7 @@ class Job:
         order = build.order
         with Locks() as locks:
             if not self._lock(locks, max(self.conduct.wait_ns, PUBLISH_WAIT_NS)):
-                self._given_up.add((order.step, order.target))
+                self._settled.add((order.step, order.target))
                 return  # what was built waits for the next run
             if not (self._still_stands(order) and build.source_unchanged() and build.replaced_unchanged()):
                 build.discard()
@@ -267,6 +269,7 @@ class Job:
 
     def _tell(self, build: Build, sha256: str, plan: str) -> None:
         order, now = build.order, self.conduct.clock()
+        self._settled.add((order.step, order.target))
         if order.pointer:
             self.moved_pointers.append((order.target, order.name))
             return
@@ -289,7 +292,7 @@ class Job:
         if short is None:
             return True
         if key in self._relieved:
-            self._given_up |= {(order.step, order.target) for order in self._orders() if order.target == key[1]}
+            self._settled |= {(order.step, order.target) for order in self._orders() if order.target == key[1]}
             root = build.target.settings.root
             self._fail(build.order, f"{short} on {root}, and policy lets go of nothing more there")
             self.attention.append(
@@ -369,7 +372,7 @@ class Job:
         self.conduct.progress("copying", self._done, max(self._total, self._done))
 
     def _fail(self, order: Order, error: str) -> None:
-        self._given_up.add((order.step, order.target))
+        self._settled.add((order.step, order.target))
         self.failed.append(FailedCopy(order.step, order.target, error))
         now = self.conduct.clock()
         self.journal.add([Event(now, self.site.run.name, "failed", order.step, order.target,

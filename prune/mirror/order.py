@@ -37,7 +37,7 @@ class Wishes:
     steps: frozenset[int] = frozenset()  # none: all
     source: str | None = None  # this replica's copies are right, a person says
     stones: tuple[Tombstone, ...] = ()
-    given_up: Collection[Key] = frozenset()  # (step, target) that failed in this pass
+    settled: Collection[Key] = frozenset()  # (step, target) that this pass copied, or failed to
     found: Mapping[Key, Copy] = field(default_factory=dict)  # copies whose content was checked in this pass
 
 
@@ -100,7 +100,7 @@ def _pinned(guards: Iterable[object]) -> bool:
 def _order(step: int, held: Mapping[str, Copy], target: str, wishes: Wishes) -> Order | None:
     """How one replica gets its copy of a step; None where it has one, or nothing can or may be done."""
     there = held.get(target)
-    if (step, target) in wishes.given_up or wishes.source == target:
+    if (step, target) in wishes.settled or wishes.source == target:
         return None
     for source in _sources(held, target, wishes):
         if _buried(source, wishes.stones):

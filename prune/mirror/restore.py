@@ -54,7 +54,7 @@ class _Restore(Job):
         name = self.site.primary.name
         held = self._inventory.copies.get(self.copy.step, {})
         source = held.get(self.copy.replica)
-        if (self.copy.step, name) in self._given_up:
+        if (self.copy.step, name) in self._settled:
             return []
         if source is None or source.paths != self.copy.paths:  # a full copy under a pointer's name
             return [Order(self.copy.step, self.copy, name, pointer=True)]
