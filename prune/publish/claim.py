@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat as modes
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from prune.errors import Busy, Failed, UsageError
@@ -36,10 +36,14 @@ class Grip(Enum):
 
 @dataclass(slots=True)
 class Part:
-    """A ``NAME.part`` that this process alone may write, held open and locked."""
+    """A ``NAME.part`` that this process alone may write, held open and locked.
+
+    A child that is forked meanwhile shares the descriptor and owns nothing: there the part is not ours.
+    """
 
     target: Target
     fd: int
+    owner: int = field(default_factory=os.getpid)
 
     @property
     def name(self) -> str:
@@ -50,8 +54,8 @@ class Part:
         return os.path.join(self.target.parent.real, self.name)
 
     def still_ours(self) -> bool:
-        """Whether the file at the name is the one held open."""
-        return is_at(self.target.parent.fd, self.name, self.fd)
+        """Whether this process made the part, and the file at the name is the one held open."""
+        return os.getpid() == self.owner and is_at(self.target.parent.fd, self.name, self.fd)
 
     def reopen(self) -> bool:
         """Takes the file that now stands at the name: a library wrote beside it and renamed onto it.
@@ -59,7 +63,7 @@ class Part:
         Returns whether there was one; another writer's is not taken. The new file gets the mode of the old.
         """
         parent = self.target.parent.fd
-        if writer_of(self.path) is not None:
+        if os.getpid() != self.owner or writer_of(self.path) is not None:
             return False
         try:
             fd = os.open(self.name, _OLD, dir_fd=parent)
@@ -89,6 +93,9 @@ class Part:
 
     def close(self) -> None:
         if self.fd >= 0:
+            if os.getpid() == self.owner:
+                with contextlib.suppress(OSError):  # else forked children, such as data loaders, would keep the lock
+                    fcntl.flock(self.fd, fcntl.LOCK_UN)
             os.close(self.fd)
             self.fd = -1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import string
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prune.control import Control
-from prune.errors import Busy, Failed, UsageError
+from prune.errors import Busy, Failed, PruneError, UsageError
 from prune.model import Kind
 from prune.publish.claim import Part, claim
 from prune.publish.install import NEXT, Companion, Told, make_public, manifest_bytes, manifest_of, step_of
@@ -31,6 +32,7 @@ from prune.stores.base import Entry
 from prune.stores.local import LocalRoot, renameat2
 
 _NOREPLACE, _EXCHANGE = 1, 2
+_STAGE = re.compile(r"[a-p]{24}\.[a-z]{8}")
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
@@ -74,8 +76,13 @@ def recover_staging(control: Control, root: LocalRoot) -> list[str]:
     """
     back: list[str] = []
     for token in sorted({entry.name.partition(".")[0] for entry in _stages(control)}):
-        with _staging(control) as staging, contextlib.suppress(Busy):
-            part = claim(Target(staging, token, root.real))
+        with _staging(control) as staging:
+            try:
+                part = claim(Target(staging, token, root.real))
+            except Busy:
+                continue
+            except PruneError as error:
+                raise OSError(errno.EIO, str(error), token) from error
             try:
                 back += _clear(control, token, root)
             finally:
@@ -100,7 +107,7 @@ class _Stage:
     def appear(self) -> None:
         """The one rename. Raises OSError with the name as it was before."""
         if not self.part.still_ours():
-            raise Failed(f"{self.target.shown} was not published: another writer took this one for dead")
+            raise _taken_over(self.target)
         with self._open("new") as new:
             flags = _NOREPLACE if mode_at(self.target) is None else _EXCHANGE
             try:
@@ -133,6 +140,8 @@ class _Stage:
 
 def _finish(stage: _Stage, *, step: int | None, manifest: bool) -> None:
     target, control = stage.target, stage.control
+    if not (stage.part.still_ours() and control.folder.exists(f"{stage.entry}/name")):
+        raise _taken_over(target)  # what is left of it may be half
     with LocalRoot(os.path.dirname(stage.tree)) as above:
         found = settle_tree(above, target.name)
         newest = above.measure(target.name).mtime_ns or 0
@@ -163,11 +172,16 @@ def _stage(control: Control, target: Target) -> Iterator[_Stage]:
                     control.folder.mkdir(f"{entry}/{name}")
                 yield _Stage(control, target, part, entry)
             finally:
-                with contextlib.suppress(OSError):  # what is left is cleared by the next writer or the next prune
-                    _clear(control, token, root)
+                if part.still_ours():
+                    with contextlib.suppress(OSError):  # what is left is cleared by the next writer or the next prune
+                        _clear(control, token, root)
         finally:
             part.discard()
             part.close()
+
+
+def _taken_over(target: Target) -> Failed:
+    return Failed(f"{target.shown} was not published: this writer was taken for dead, and its directory cleared")
 
 
 def _clear(control: Control, token: str, root: LocalRoot) -> list[str]:
@@ -181,7 +195,8 @@ def _clear(control: Control, token: str, root: LocalRoot) -> list[str]:
 
 
 def _stages(control: Control) -> list[Entry]:
-    return [entry for entry in control.folder.scan("staging") if entry.kind is Kind.DIR and "." in entry.name]
+    """Stages of publishers: a word for the name they build, and letters of their own. Others build here too."""
+    return [e for e in control.folder.scan("staging") if e.kind is Kind.DIR and _STAGE.fullmatch(e.name)]
 
 
 def _put_back(control: Control, entry: str, root: LocalRoot) -> list[str]:

@@ -81,10 +81,10 @@ class Helper:
             raise trouble
 
     def stop(self) -> None:
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():  # a forked child has none
             self._jobs.put(None)
             self._thread.join()
-            self._thread = None
+        self._thread = None
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -226,6 +226,39 @@ def test_where_files_take_no_attributes_the_note_stands_in_the_control_folder(
     assert os.listdir(tmp_path / ".prune" / "staging") == []
 
 
+def test_a_forked_child_that_unwinds_takes_nothing_away_and_publishes_nothing(tmp_path: Path) -> None:
+    script = """
+import os, sys, prune
+root = sys.argv[1]
+with prune.publish(os.path.join(root, "step_1.pt")) as file, prune.publish_directory(os.path.join(root, "step-2")) as d:
+    file.write(b"a" * 3_000_000)
+    (d / "model").write_bytes(b"m")
+    if os.fork() == 0:
+        sys.exit(0)
+    os.wait()
+    file.write(b"b")
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=60, stderr=subprocess.DEVNULL)
+    assert names(tmp_path) == ["step-2", "step_1.pt"]
+    assert fits(tmp_path, manifest(tmp_path, "step_1.pt"))
+    assert fits(tmp_path, manifest(tmp_path, "step-2"))
+
+
+def test_a_child_forked_during_a_save_keeps_no_lock_on_the_published_file(tmp_path: Path) -> None:
+    with prune.publish(tmp_path / "step_1.pt") as file:
+        file.write(b"content")
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        with (tmp_path / "step_1.pt").open("rb") as published:
+            fcntl.flock(published, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def test_of_many_writers_that_start_at_once_exactly_one_publishes_a_whole_file(tmp_path: Path) -> None:
     script = """
 import sys, time, prune

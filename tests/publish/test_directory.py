@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,22 @@ def test_recovery_never_replaces_what_has_the_name_by_now(tmp_path: Path) -> Non
     assert recover(tmp_path) == []
     assert content(tmp_path / "step-10") == {"newer": b"3"}
     assert staged(tmp_path) == []
+
+
+def test_a_stage_that_was_cleared_under_its_writer_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="taken for dead"), prune.publish_directory(tmp_path / "step-10") as folder:
+        (folder / "first").write_bytes(b"1")
+        shutil.rmtree(folder.parent.parent)
+        folder.mkdir(parents=True)
+        (folder / "second").write_bytes(b"2")
+    assert names(tmp_path) == []
+
+
+def test_recovery_leaves_what_others_build_alone(tmp_path: Path) -> None:
+    publish(tmp_path / "step-10", file=b"1")
+    (tmp_path / ".prune" / "staging" / "copying.something").mkdir()
+    assert recover(tmp_path) == []
+    assert staged(tmp_path) == ["copying.something"]
 
 
 def test_recovery_leaves_a_living_writer_alone(tmp_path: Path) -> None:
