@@ -17,7 +17,7 @@ from prune.layouts.base import Members
 from prune.mirror import place as places
 from prune.mirror.order import Order
 from prune.mirror.place import Place
-from prune.mirror.transfer import SMALL, Landed, Transfer
+from prune.mirror.transfer import SMALL, Differs, Landed, Transfer
 from prune.model import Copy, Kind
 from prune.publish.claim import claim
 from prune.publish.target import Target, opaque
@@ -52,9 +52,22 @@ class Build:
         """Copies every file and compares what landed; ``expected`` are the SHA-256 recorded for the source's files.
 
         Raises Changed, Differs, SourceDamaged, Busy, OSError, and what the transfer's ``tick`` raises. What was built
-        so far stays, to be continued; ``discard`` removes it.
+        so far stays, to be continued; ``discard`` removes it. What an interrupted build left and does not compare is
+        thrown away and copied afresh.
         """
-        self._continue_or_begin()
+        going_on = self._continue_or_begin()
+        try:
+            self._fill(transfer, expected)
+        except Differs:
+            if not going_on:
+                raise
+            self.discard()
+            self._continue_or_begin()
+            self._fill(transfer, expected)
+        if not self.source_unchanged():
+            raise Changed(f"{self.order.source.paths[0]} changed while it was copied")
+
+    def _fill(self, transfer: Transfer, expected: Mapping[str, str]) -> None:
         for place in self.places:
             self._make_folders(place)
         small = [path for path, stat in self._files() if stat.size <= SMALL]
@@ -66,8 +79,6 @@ class Build:
                 self.landed[path] = self._copy_file(path, transfer, expected)
         for place in self.places:
             self._dress_folders(place)
-        if not self.source_unchanged():
-            raise Changed(f"{self.order.source.paths[0]} changed while it was copied")
 
     def source_unchanged(self) -> bool:
         """Whether the source is still exactly what was copied. Raises OSError."""
@@ -111,7 +122,8 @@ class Build:
 
     # --- begin or continue -----------------------------------------------------------------------------------
 
-    def _continue_or_begin(self) -> None:
+    def _continue_or_begin(self) -> bool:
+        """Whether there is something to go on with; else all is made ready to begin."""
         assert self.target.control is not None
         assert self.target.root is not None
         going_on = self._continues()
@@ -126,6 +138,7 @@ class Build:
             places.make_directories(place.holder, place.at.rpartition("/")[0])
             if not going_on:
                 places.claim_part(place, self.target.root)
+        return going_on
 
     def _continues(self) -> bool:
         return self._noted() == self._note()
