@@ -35,7 +35,7 @@ class Control:
     @classmethod
     def open(cls, path: str) -> Control:
         """Raises OSError when it is not there or cannot be opened."""
-        return cls(path, LocalRoot(path))
+        return _in_store(path) or cls(path, LocalRoot(path))
 
     @classmethod
     def make(cls, path: str) -> Control:
@@ -43,6 +43,8 @@ class Control:
 
         Raises OSError when it cannot be made: no room, read-only, no permission.
         """
+        if (keys := _in_store(path)) is not None:
+            return keys
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
             _sync(os.path.dirname(path))
@@ -236,6 +238,15 @@ class Control:
     def _need(self, folder: str) -> None:
         with contextlib.suppress(FileExistsError):
             self.folder.mkdir(folder)
+
+
+def _in_store(path: str) -> Control | None:
+    """The control folder of a root in an object store, which needs no making; None for a local one."""
+    if "://" not in path:
+        return None
+    from prune.stores.object.control import ObjectControl
+
+    return ObjectControl.open(path)
 
 
 def _reserve(fd: int) -> None:

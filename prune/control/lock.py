@@ -14,6 +14,7 @@ import json
 import os
 import socket
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from prune.model import SECOND
 from prune.stores.local import LocalRoot
@@ -27,6 +28,18 @@ SHARED = frozenset({
 
 class Held(Exception):
     """Another process holds the lock; says who, as far as the file tells."""
+
+
+class HeldLock(Protocol):
+    """A lock as a pass holds it, on whatever kind of volume."""
+
+    def now_ns(self) -> int:
+        """The volume's own clock."""
+        ...
+
+    def still_held(self) -> bool: ...
+
+    def release(self) -> None: ...
 
 
 @dataclass

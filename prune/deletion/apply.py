@@ -12,7 +12,7 @@ from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
-from prune.deletion.sweep import BATCH, BATCH_REMOTE, Sweep, Tally, Terms
+from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Tally, Terms
 from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct
 from prune.inventory import gather, open_site
@@ -127,7 +127,7 @@ def _under_locks(
     terms = Terms(
         plan_id,
         grace_ns=run.grace if conduct.grace_ns is None else conduct.grace_ns,
-        batch=conduct.batch or (BATCH_REMOTE if any(r.waits for r in site.replicas if r.usable) else BATCH),
+        batch=conduct.batch or _batch(site),
         keep_last=conduct.keep_last,
         allow_many=conduct.allow_many,
         allow_rewound=conduct.allow_rewound,
@@ -145,6 +145,14 @@ def _under_locks(
     attention += write_volumes(site)
     _journal_deletions(journal, run, plan, tally, recovered, plan_id, conduct.clock())
     return _with_recovery(_outcome(run, plan, tally, dropped, attention), recovered)
+
+
+def _batch(site: Site) -> int:
+    """How many steps share a look and a sync."""
+    usable = [replica for replica in site.replicas if replica.usable]
+    if usable and all(replica.in_store for replica in usable):
+        return BATCH_IN_STORE
+    return BATCH_REMOTE if any(replica.waits for replica in usable) else BATCH
 
 
 def _remember(site: Site, plan: RunPlan, inventory: Inventory, now_ns: int) -> list[Attention]:

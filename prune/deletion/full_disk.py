@@ -45,7 +45,7 @@ def is_full(block: Block) -> bool:
 @contextlib.contextmanager
 def _roots_locked(site: Site) -> Iterator[bool]:
     """A BSD lock on each root directory itself: all there is where no lock file can be made."""
-    held = [replica.root.fd for replica in site.replicas if replica.root is not None]
+    held = [replica.root.fd for replica in site.replicas if replica.root is not None and not replica.in_store]
     try:
         for fd in held:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from prune.control.record import Withdrawal
-from prune.deletion import trash
+from prune.deletion import objects, trash
 from prune.inventory.site import OpenReplica, Site
 from prune.model import StepPlan
 from prune.stores.crew import Crew
@@ -55,11 +55,22 @@ class Hands:
             return list(self._crew.each(lambda helper, paths: helper.measure(root, paths), copies))
         return self.look_at(root, copies)
 
+    def purge_all(self, replica: OpenReplica, withdrawals: Sequence[Withdrawal]) -> list[Future[trash.Purged]]:
+        """Begins to remove what was withdrawn, in the order given; in an object store all of it in bulk."""
+        if not replica.in_store:
+            return [self.purge(replica, withdrawal) for withdrawal in withdrawals]
+        together = self._pool.submit(objects.purge, replica, withdrawals)
+        return [self._pool.submit(_of_one, together, withdrawal.id) for withdrawal in withdrawals]
+
     def purge(self, replica: OpenReplica, withdrawal: Withdrawal) -> Future[trash.Purged]:
         """Begins to remove what was withdrawn."""
-        if self._crew is None:
+        if self._crew is None or replica.in_store:
             return self._pool.submit(trash.purge, replica, withdrawal)
         crew = self._crew
         return crew.submit(
             lambda: trash.purge(replica, withdrawal, lambda root, path: crew.helper().remove(root, path))
         )
+
+
+def _of_one(together: Future[dict[str, trash.Purged]], id: str) -> trash.Purged:
+    return together.result()[id]

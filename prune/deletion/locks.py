@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from prune.control import Control
-from prune.control.lock import Held, Lock, acquire
+from prune.control.lock import Held, HeldLock, acquire
 from prune.inventory.site import OpenReplica, Site
 from prune.model import SECOND, Block
 
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.1
 class Locks:
     """Held locks by replica name."""
 
-    held: dict[str, Lock] = field(default_factory=dict)
+    held: dict[str, HeldLock] = field(default_factory=dict)
 
     def __enter__(self) -> Locks:
         return self
@@ -72,9 +72,7 @@ def take(site: Site, locks: Locks, *, wait_ns: int, clock: Callable[[], int] = t
             continue
         while True:
             try:
-                locks.held[replica.name] = acquire(
-                    replica.control.folder, file_system=replica.mount.file_system if replica.mount else None
-                )
+                locks.held[replica.name] = _acquire(replica, replica.control)
                 break
             except Held as held:
                 if clock() >= until:
@@ -83,6 +81,17 @@ def take(site: Site, locks: Locks, *, wait_ns: int, clock: Callable[[], int] = t
             except OSError as error:
                 return Block("control-unusable", replica.name, f"{replica.control.path}/lock: {error.strerror}")
     return None
+
+
+def _acquire(replica: OpenReplica, control: Control) -> HeldLock:
+    if replica.in_store:
+        from prune.stores.object import lock
+        from prune.stores.object.root import in_store
+
+        keys = in_store(control.folder)
+        assert keys is not None
+        return lock.acquire(keys)
+    return acquire(control.folder, file_system=replica.mount.file_system if replica.mount else None)
 
 
 def _lockable(site: Site) -> Iterable[OpenReplica]:

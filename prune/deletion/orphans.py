@@ -6,7 +6,7 @@ import secrets
 
 from prune.control import record
 from prune.control.record import Withdrawal
-from prune.deletion import trash
+from prune.deletion import objects, trash
 from prune.deletion.sweep import Tally
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Decision, FailedCopy, Identity, OrphanPlan, RunPlan
@@ -76,6 +76,8 @@ def _delete(replica: OpenReplica, orphan: OrphanPlan, plan_id: str, now_ns: int)
     """Bytes freed, None when it is no longer the orphan that was planned."""
     assert replica.root is not None
     assert replica.control is not None
+    if replica.in_store:
+        return orphan.bytes if objects.delete_orphan(replica, orphan.path, orphan.identity) else None
     if _now(replica, orphan.path) != orphan.identity or look([replica.root.real]).holder(
         f"{replica.root.real}/{orphan.path}"
     ):

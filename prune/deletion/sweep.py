@@ -37,6 +37,7 @@ from prune.stores.local import LocalRoot
 from prune.stores.open_files import look
 
 BATCH = 16
+BATCH_IN_STORE = 1000  # what one request deletes
 BATCH_REMOTE = 64  # where each call waits, a look and a sync are shared by more
 SMALL = 64  # copies of no more files are measured again before they are withdrawn, larger ones only afterwards
 LOOK_EVERY_NS = SECOND
@@ -279,7 +280,7 @@ class Sweep:
                     detail = f"waits in the trash, {replica.control.path}: {error.strerror}"
                     self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, detail))
                 continue
-            self._purges += [(g, self._hands.purge(g.replica, g.withdrawal)) for g in mine]
+            self._purges += zip(mine, self._hands.purge_all(replica, [g.withdrawal for g in mine]), strict=True)
         self._collect(wait=self.terms.batch == 1)
 
     def _collect(self, *, wait: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prune.control.record import Withdrawal
+from prune.deletion import objects
 from prune.inventory.site import OpenReplica
 from prune.stores.local import LocalRoot
 from prune.stores.pace import Measured, measure_copy
@@ -28,6 +29,8 @@ def trash_paths(withdrawal: Withdrawal) -> list[str]:
 def misfit(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     """Why what lies in the trash is not what was planned; None: it is."""
     assert replica.control is not None
+    if replica.in_store:
+        return differs(withdrawal, objects.look(replica, [withdrawal])[0])
     try:
         found: Measured = measure_copy(replica.control.folder, trash_paths(withdrawal))
     except OSError as error:
@@ -44,7 +47,9 @@ def differs(withdrawal: Withdrawal, found: Measured) -> str | None:
         return f"{planned.files} files of {planned.size} bytes became {measure.files} of {measure.size}"
     if measure.mtime_ns != planned.mtime_ns:
         return "it was written to since it was planned"
-    if measure.inner_ctime_ns > planned.ctime_ns:
+    if measure.tag and measure.ctime_ns ^ measure.tag != planned.ctime_ns:
+        return "an object in it was written again since it was planned"
+    if measure.inner_ctime_ns > planned.ctime_ns and not measure.tag:
         return "something in it changed since it was planned"
     return None
 
@@ -56,6 +61,8 @@ def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     """
     assert replica.control is not None
     assert replica.root is not None
+    if replica.in_store:
+        return None  # it never left its names
     trash = replica.control.folder
     for path, name in reversed(withdrawal.moves):
         try:
@@ -79,6 +86,8 @@ Remove = Callable[[LocalRoot, str], int]
 def purge(replica: OpenReplica, withdrawal: Withdrawal, remove: Remove = LocalRoot.remove) -> Purged:
     """Removes what was withdrawn, for good, and the manifest that spoke of it."""
     assert replica.control is not None
+    if replica.in_store:
+        return objects.purge(replica, [withdrawal])[withdrawal.id]
     files = 0
     trouble: str | None = None
     for name in trash_paths(withdrawal):

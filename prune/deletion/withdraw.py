@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from prune.control import record
 from prune.control.record import Withdrawal
 from prune.control.tombstones import Tombstone
-from prune.deletion import trash
+from prune.deletion import objects, trash
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Copy, Kind, StepPlan
 from prune.settings.schema import DAY
@@ -92,13 +92,18 @@ def look_at_withdrawn(batch: Batch, vetoes: dict[int, str], measure_all: Measure
     for replica in batch.replicas:
         out = [going for going in batch.of(replica) if going.out]
         assert replica.control is not None
-        found = measure_all(replica.control.folder, [trash.trash_paths(going.withdrawal) for going in out])
+        if replica.in_store:
+            found = objects.look(replica, [going.withdrawal for going in out])
+        else:
+            found = measure_all(replica.control.folder, [trash.trash_paths(going.withdrawal) for going in out])
         for going, measured in zip(out, found, strict=True):
             why = trash.differs(going.withdrawal, measured)
             if why is not None:
                 reasons.setdefault(going.copy.step, f"{going.copy.paths[0]} on {replica.name}: {why}")
             elif not isinstance(measured, OSError):
                 going.freed, going.files = measured[0].freed, measured[0].files
+                if objects.frees_nothing_yet(replica):
+                    going.freed = 0
     for step, why in reasons.items():
         together = [going for going in batch.going if going.copy.step == step and going.out]
         if together:
@@ -127,7 +132,9 @@ def stones(copy: Copy) -> list[Tombstone]:
 def _step_out(copies: list[Going]) -> None:
     """The copies of one step, mirrors before the primary."""
     for going in copies:
-        if going.error is None:
+        if going.error is None and going.replica.in_store:
+            going.out = True  # by its record alone: nothing can be renamed out of sight there
+        elif going.error is None:
             _rename_out(going)
 
 

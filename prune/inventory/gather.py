@@ -13,7 +13,7 @@ from prune.inventory.content import checked, content_verdict
 from prune.inventory.identity import check_volumes
 from prune.inventory.judging import Evidence, judge, no_evidence, settle_age
 from prune.inventory.listing import Listing, group
-from prune.inventory.site import OpenReplica, Site, look_afresh, open_control
+from prune.inventory.site import OpenReplica, Site, look_afresh, open_control, read_space
 from prune.layouts.listing import every_pointer, read_root
 from prune.model import (
     Attention,
@@ -179,11 +179,37 @@ def _list(work: Gathering, replica: OpenReplica) -> None:
         replica.block("listing-incomplete", f"{error.filename or replica.settings.root}: {error.strerror}")
         return
     replica.listing = group(found)
+    if replica.in_store:
+        _as_in_a_store(work, replica)
     collision = site.layout.collisions(found.view.claims)
     if collision is not None:
         site.blocks.append(
             Block("layout-ambiguous", replica.name, f"{collision}; move one of them away, or name the run's names with "
                   'layout = "custom" and a pattern')
+        )  # fmt: skip
+
+
+def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
+    """What is withdrawn there still stands under its names, and is no copy any more; what is left of its budget."""
+    from prune.stores.object.control import as_objects
+    from prune.stores.object.hidden import withdrawn
+    from prune.stores.object.root import in_store
+
+    root, control, listing = in_store(replica.root), as_objects(replica.control), replica.listing
+    assert root is not None
+    assert listing is not None
+    try:
+        read_space(replica)
+        if control is not None:
+            steps = {step: [claim.path for claim in claims] for step, claims in listing.steps.items()}
+            for step in withdrawn(root, control, steps):
+                del listing.steps[step]
+    except OSError as error:
+        replica.block("listing-incomplete", f"{error.filename or replica.settings.root}: {error.strerror}")
+    if root.bucket.versioned:
+        work.site.attention.append(
+            Attention("versioned", replica.name, f"the bucket of {replica.settings.root} keeps versions: what is "
+                      "deleted frees nothing yet", "let a lifecycle rule of the bucket expire those not current")
         )  # fmt: skip
 
 
@@ -359,6 +385,7 @@ def _judged(work: Gathering, inventory: Inventory, judge_all: bool) -> Inventory
         inventory = _as_needed(work, inventory)
         rest = _unjudged(inventory)
         if not judge_all:
+            rest = [key for key in rest if not work.site.by_name(key[1]).in_store]
             rest, budget = _affordable(work, inventory, rest, budget)
         if not rest:
             return inventory

@@ -41,6 +41,11 @@ class OpenReplica:
         return self.settings.name
 
     @property
+    def in_store(self) -> bool:
+        """Whether it is in an object store, where every look is a request."""
+        return "://" in self.settings.root
+
+    @property
     def usable(self) -> bool:
         """Whether it is open, listed, and the volume it should be."""
         return self.root is not None and self.listing is not None and not self.trouble
@@ -75,6 +80,14 @@ class OpenReplica:
             if held is not None:
                 held.close()
         self.control = self.root = None
+
+    def forget_listing(self) -> None:
+        """What an object store listed is remembered until then."""
+        from prune.stores.object.root import in_store
+
+        for root in (self.root, self.control.folder if self.control else None):
+            if (objects := in_store(root)) is not None:
+                objects.refresh()
 
     def describe(self) -> Replica:
         """This replica as a value for inventories and plans."""
@@ -140,6 +153,8 @@ def look_afresh(site: Site) -> None:
     for replica in site.replicas:
         replica.listing = None
         replica.trouble = list(replica.opening)
+        if replica.in_store:
+            replica.forget_listing()
         if replica.root is not None and not replica.root.still_there():
             replica.block("replica-vanished", f"{replica.settings.root} is no longer the directory it was a moment ago")
 
@@ -204,6 +219,8 @@ def _read_control(replica: OpenReplica, place: Place) -> None:
 
 def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
     replica = OpenReplica(settings)
+    if replica.in_store:
+        return _open_in_store(replica)
     try:
         replica.root = LocalRoot(settings.root)
     except OSError as error:
@@ -217,9 +234,28 @@ def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
     return replica
 
 
+def _open_in_store(replica: OpenReplica) -> OpenReplica:
+    from prune.stores.object.root import ObjectRoot
+
+    try:
+        root = ObjectRoot(replica.settings.root)
+        root.reach()
+        replica.root = root
+        read_space(replica)
+    except OSError as error:
+        replica.opening.append(Block("replica-unreachable", replica.name, f"{replica.settings.root}: {error.strerror}"))
+    return replica
+
+
 def read_space(replica: OpenReplica) -> None:
-    """Free space as it is now."""
+    """Free space as it is now; in an object store, what is left of the budget where one is given. Raises OSError
+    where that cannot be listed."""
     assert replica.root is not None
+    if replica.in_store:
+        from prune.stores.object.root import room
+
+        replica.space = room(replica.root, replica.settings.capacity)
+        return
     replica.opening[:] = [block for block in replica.opening if block.block != "free-space-unknown"]
     try:
         replica.space = replica.root.space()

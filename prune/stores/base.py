@@ -33,6 +33,7 @@ class FileStat:
     ctime_ns: int
     dev: int
     ino: int
+    tag: int = 0  # of stores that tell versions apart by tags: a number made of name and tag
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Measure:
     top_links: list[str] = field(default_factory=list)  # symlinks at the copy's top
     inodes: set[int] | None = None  # inodes to look out for, and what was seen of them
     seen: set[int] = field(default_factory=set)
+    tag: int = 0  # over the tags of all files, where the store has such
 
     def add(self, status: os.stat_result) -> None:
         mtime = status.st_mtime_ns
@@ -60,6 +61,7 @@ class Measure:
         self.mtime_ns = mtime if self.mtime_ns is None else max(self.mtime_ns, mtime)
         self.oldest_mtime_ns = mtime if self.oldest_mtime_ns is None else min(self.oldest_mtime_ns, mtime)
         self.ctime_ns = max(self.ctime_ns, status.ctime_ns)
+        self.tag ^= status.tag
         if status.kind is Kind.DIR:
             self.freed += status.allocated
             return
@@ -77,6 +79,7 @@ class Measure:
         self.inner_ctime_ns = max(self.inner_ctime_ns, other.inner_ctime_ns)
         self.top_links += other.top_links
         self.seen |= other.seen
+        self.tag ^= other.tag
         if other.mtime_ns is not None:
             self.mtime_ns = other.mtime_ns if self.mtime_ns is None else max(self.mtime_ns, other.mtime_ns)
         if other.oldest_mtime_ns is not None:
@@ -84,8 +87,8 @@ class Measure:
             self.oldest_mtime_ns = other.oldest_mtime_ns if oldest is None else min(oldest, other.oldest_mtime_ns)
 
     def identity(self, top: FileStat) -> Identity:
-        """The identity of the copy whose first path is ``top``."""
-        return Identity(top.dev, top.ino, self.size, self.mtime_ns or 0, self.ctime_ns, self.files)
+        """The identity of the copy whose first path is ``top``. Tags stand where file systems have a ctime."""
+        return Identity(top.dev, top.ino, self.size, self.mtime_ns or 0, self.ctime_ns ^ self.tag, self.files)
 
 
 def kind_of(mode: int) -> Kind:

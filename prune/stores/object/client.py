@@ -1,0 +1,308 @@
+"""Requests to one bucket: with time-outs, retries and back-off, and every trouble as an OSError that holds no secret.
+
+The requests themselves are obstore's (https://github.com/developmentseed/obstore), imported where a bucket is first
+asked.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from prune.errors import UsageError
+from prune.stores.object.address import Address
+from prune.stores.object.credentials import gcs_options, s3_options
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    Store = S3Store | GCSStore | AzureStore
+
+SECOND = 1_000_000_000
+BULK = 1000  # keys of one bulk delete
+IN_FLIGHT = 4  # bulk deletes at once
+PAGE = 1000
+
+
+class Changed(OSError):
+    """The object is no longer the one whose ETag was given."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a request may take and how often it is tried again."""
+
+    timeout_s: float = 120
+    connect_s: float = 10
+    retries: int = 8
+    for_s: float = 180
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 15
+
+    def client(self) -> dict[str, Any]:
+        return {
+            "timeout": timedelta(seconds=self.timeout_s),
+            "connect_timeout": timedelta(seconds=self.connect_s),
+            "user_agent": "ckpt-prune",
+        }
+
+    def retry(self) -> dict[str, Any]:
+        return {
+            "max_retries": self.retries,
+            "retry_timeout": timedelta(seconds=self.for_s),
+            "backoff": {
+                "init_backoff": timedelta(seconds=self.first_pause_s),
+                "max_backoff": timedelta(seconds=self.longest_pause_s),
+                "base": 2,
+            },
+        }
+
+
+PATIENCE = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object as a listing or a head shows it."""
+
+    key: str
+    size: int
+    modified_ns: int
+    etag: str
+    version: str | None = None  # where the bucket keeps versions and the answer told
+
+
+@dataclass
+class Bucket:
+    """A bucket or container. Use :func:`bucket`, which shares connections."""
+
+    address: Address
+    patience: Patience = field(default_factory=lambda: PATIENCE)
+    versioned: bool = False  # an answer showed that this bucket keeps versions
+    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @cached_property
+    def store(self) -> Store:
+        """Raises OSError when the settings of the environment cannot be."""
+        try:
+            return _store(self.address, self.patience)
+        except ImportError as error:
+            raise UsageError(
+                f"{self.address}: object stores need the package obstore",
+                mend="pip install 'ckpt-prune[object]'",
+            ) from error
+        except Exception as error:  # obstore's errors have only Exception in common with ValueError and TypeError
+            raise self.trouble(error, "") from error
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def pages(self, prefix: str, *, after: str | None = None) -> Iterator[list[Object]]:
+        """Objects below a prefix, a page at a time, as the store gives them; see :mod:`prune.stores.object.listing`."""
+        import obstore
+
+        try:
+            for chunk in obstore.list(self.store, prefix or None, offset=after, chunk_size=PAGE):
+                yield [_object(meta) for meta in chunk]
+        except OSError:
+            raise
+        except Exception as error:
+            raise self.trouble(error, prefix) from error
+
+    def head(self, key: str) -> Object:
+        """Raises FileNotFoundError, OSError."""
+        import obstore
+
+        try:
+            return self._seen(_object(obstore.head(self.store, key)))
+        except Exception as error:
+            raise self.trouble(error, key) from error
+
+    def read(self, key: str, *, etag: str = "") -> tuple[bytes, Object]:
+        """All of a small object. Raises FileNotFoundError, Changed when it is not the one of that ETag, OSError."""
+        import obstore
+
+        try:
+            found = obstore.get(self.store, key, options={"if_match": etag} if etag else None)
+            return bytes(found.bytes()), self._seen(_object(found.meta))
+        except Exception as error:
+            raise self.trouble(error, key) from error
+
+    def read_range(self, key: str, start: int, length: int, *, etag: str = "") -> tuple[bytes, Object]:
+        """Bytes of an object from ``start`` on, and which object that was. Raises as ``read`` does."""
+        import obstore
+
+        try:
+            options: Any = {"range": (start, start + length), **({"if_match": etag} if etag else {})}
+            found = obstore.get(self.store, key, options=options)
+            return bytes(found.bytes()), _object(found.meta)
+        except Exception as error:
+            raise self.trouble(error, key) from error
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def put(self, key: str, data: bytes, *, new: bool = False, etag: str = "") -> str:
+        """Writes a small object whole and returns its ETag.
+
+        ``new``: only where none is there (``If-None-Match: *``), else FileExistsError. ``etag``: only over exactly
+        that one (``If-Match``), else Changed. A request whose answer was lost and that was sent again meets its own
+        work: what is there already with these very bytes counts as written. Raises OSError.
+        """
+        import obstore
+
+        mode: Any = "create" if new else {"e_tag": etag} if etag else "overwrite"
+        try:
+            result = obstore.put(self.store, key, data, mode=mode)
+        except Exception as error:
+            trouble = self.trouble(error, key)
+            if isinstance(trouble, FileExistsError | Changed) and (mine := self._already(key, data)):
+                return mine
+            raise trouble from error
+        self.versioned = self.versioned or _is_version(result.get("version"))
+        return result.get("e_tag") or ""
+
+    def _already(self, key: str, data: bytes) -> str | None:
+        try:
+            there, found = self.read(key)
+        except OSError:
+            return None
+        return found.etag if there == data else None
+
+    def copy(self, source: str, target: str) -> None:
+        """A copy made by the store itself, over what may be there."""
+        import obstore
+
+        try:
+            obstore.copy(self.store, source, target)
+        except Exception as error:
+            raise self.trouble(error, source) from error
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Deletes many objects, a thousand a request where the store can, several requests at once.
+
+        Some may be gone when this raises OSError: list to see which. What is not there is no error.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        parts = [keys[at : at + BULK] for at in range(0, len(keys), BULK)]
+        if len(parts) == 1:
+            self._delete(parts[0])
+        elif parts:
+            with ThreadPoolExecutor(IN_FLIGHT) as pool:
+                list(pool.map(self._delete, parts))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        import obstore
+
+        try:
+            obstore.delete(self.store, list(keys))
+        except FileNotFoundError:
+            if len(keys) > 1:  # stores without a bulk request stop at the first that is gone
+                for key in keys:
+                    self._delete([key])
+        except Exception as error:
+            raise self.trouble(error, keys[0]) from error
+
+    def signed(self, method: str, key: str, seconds: int) -> str:
+        """A URL that allows one kind of request on one key. It is a secret."""
+        import obstore
+
+        try:
+            return obstore.sign(self.store, method, key, timedelta(seconds=seconds))  # type: ignore[call-overload, no-any-return]
+        except Exception as error:
+            raise self.trouble(error, key) from error
+
+    # --- trouble ---------------------------------------------------------------------------------------------
+
+    def trouble(self, error: BaseException, key: str) -> OSError:
+        """An exception of the client as an OSError that names the object and no secret."""
+        name = f"{self.address.scheme}://{self.address.bucket}/{key}".rstrip("/")
+        if isinstance(error, OSError) and error.errno is not None:
+            return error
+        kind = type(error).__name__
+        if isinstance(error, FileNotFoundError):
+            return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        if kind == "AlreadyExistsError":
+            return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        if kind in ("PreconditionError", "NotModifiedError"):
+            return Changed(errno.ESTALE, "it is no longer the object it was", name)
+        said = plainly(str(error))
+        if kind in ("PermissionDeniedError", "UnauthenticatedError") or re.search(r"\b40[13]\b", said):
+            return PermissionError(errno.EACCES, f"access was denied ({said})", name)
+        return OSError(errno.EIO, said, name)
+
+    def _seen(self, found: Object) -> Object:
+        self.versioned = self.versioned or _is_version(found.version)
+        return found
+
+
+@lru_cache(maxsize=64)
+def _shared(address: Address) -> Bucket:
+    return Bucket(address, PATIENCE)
+
+
+def bucket(address: Address) -> Bucket:
+    """The bucket of an address, with the connections that others of this process use too."""
+    return _shared(Address(address.scheme, address.bucket))
+
+
+def forget_buckets() -> None:
+    """Drops all connections: the environment has changed."""
+    _shared.cache_clear()
+
+
+def plainly(text: str) -> str:
+    """The client's own words without URLs' queries, which may hold signatures, and without its innards."""
+    first = text.partition("\n\nDebug source:")[0].strip()
+    code = re.search(r"<Code>(\w+)</Code>(?:<Message>([^<]{1,200})</Message>)?", first)
+    line = re.sub(r"\?[^\s)\"']*", "", first.partition("\n")[0])
+    retried = re.search(r"after (\d+) retries", line)
+    _, dash, tail = line.rpartition(" - ")
+    said = (tail if dash else line).rstrip(": ")
+    said = re.sub(r"<\?xml.*|<Error>.*", "", said).rstrip(": ")
+    if code:
+        said = f"{said}: {code[1]}" + (f", {code[2]}" if code[2] else "")
+    return f"{said} (tried {int(retried[1]) + 1} times)" if retried else said
+
+
+def _store(address: Address, patience: Patience) -> Store:
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    client: Any = patience.client()
+    retry: Any = patience.retry()
+    if address.scheme == "s3":
+        options = s3_options()
+        if _plain_http("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+            client["allow_http"] = True
+        return S3Store(address.bucket, client_options=client, retry_config=retry, **options)
+    if address.scheme == "gs":
+        options = gcs_options()
+        if options:
+            client["allow_http"] = True
+        return GCSStore(address.bucket, client_options=client, retry_config=retry, **options)
+    if _plain_http("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURITE_BLOB_STORAGE_URL"):
+        client["allow_http"] = True
+    return AzureStore(address.bucket, client_options=client, retry_config=retry)
+
+
+def _plain_http(*variables: str) -> bool:
+    """Whether somebody named an endpoint without TLS: then that is what is meant."""
+    return any(os.environ.get(name, "").startswith("http://") for name in variables)
+
+
+def _object(meta: Any) -> Object:
+    return Object(meta["path"], meta["size"], _ns(meta["last_modified"]), meta.get("e_tag") or "", meta.get("version"))
+
+
+def _ns(time: datetime) -> int:
+    return round(time.timestamp() * 1000) * 1_000_000
+
+
+def _is_version(version: str | None) -> bool:
+    return version is not None and version != "null"

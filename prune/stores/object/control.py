@@ -1,0 +1,266 @@
+"""The control folder as keys under ``.prune/``: small objects, each written whole and under conditions.
+
+There is no trash. What is on its way out stands in a note of its own under ``withdrawn/``, one for each batch: the
+lines that the record of a local root holds, and of each copy the keys and ETags that may be deleted. A copy that is
+noted there is none any more for us; its objects stay where they are until they are deleted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from prune.control import record
+from prune.control.folder import Control
+from prune.control.place import Place, beside, inside
+from prune.control.record import Withdrawal
+from prune.model import Pin
+from prune.stores.object.client import Changed
+from prune.stores.object.root import ObjectRoot
+
+WITHDRAWN = "withdrawn"
+_SMALL = 1 << 20  # bytes of an object that is remembered once it was read
+
+
+class ControlRoot(ObjectRoot):
+    """The keys of a control folder. What was read is remembered as long as a listing shows the same version."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._texts: dict[str, tuple[int, bytes]] = {}
+
+    def open(self, path: str) -> BinaryIO:
+        status = self.stat(path)
+        if status.size > _SMALL:
+            return super().open(path)
+        mark, text = self._texts.get(path, (-1, b""))
+        if mark != status.ino:
+            try:
+                with super().open(path) as file:
+                    text = file.read()
+            except Changed:  # written since it was listed: as it is now will do
+                self.refresh()
+                with super().open(path) as file:
+                    text = file.read()
+                status = self.stat(path)
+            self._texts[path] = (status.ino, text)
+        return cast(BinaryIO, io.BytesIO(text))
+
+
+@dataclass
+class Note:
+    """One object under ``withdrawn/``: its path, its ETag, and the lines in it."""
+
+    path: str
+    etag: str
+    text: bytes
+    ids: set[str] = field(default_factory=set)
+
+
+@dataclass
+class ObjectControl(Control):
+    """An existing control prefix. It needs no making: its first key makes it."""
+
+    _notes: dict[str, Note] = field(default_factory=dict, repr=False)  # by withdrawal id
+    _later: dict[str, list[bytes]] = field(default_factory=dict, repr=False)  # by id: lines that may be lost
+    _keys: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)  # by id
+    _fresh: set[str] = field(default_factory=set, repr=False)  # whose keys this pass has looked at
+    _unwritten: set[str] = field(default_factory=set, repr=False)  # whose keys stand in no note yet
+
+    @classmethod
+    def open(cls, path: str) -> ObjectControl:
+        return cls(path, ControlRoot(path))
+
+    @classmethod
+    def make(cls, path: str) -> ObjectControl:
+        return cls.open(path)
+
+    @property
+    def keys_root(self) -> ObjectRoot:
+        assert isinstance(self.folder, ObjectRoot)
+        return self.folder
+
+    def furnish(self) -> None:
+        """Nothing here needs a place of its own beforehand."""
+
+    def close(self) -> None:
+        self.flush()
+        self.folder.close()
+
+    def pins(self, replica: str) -> list[Pin]:
+        """As they are now: asking for pins looks anew, also for leases."""
+        self.keys_root.refresh()
+        return super().pins(replica)
+
+    # --- withdrawals -----------------------------------------------------------------------------------------
+
+    def withdrawals(self) -> dict[str, Withdrawal]:
+        found: dict[str, Withdrawal] = {}
+        for note in self._read_notes():
+            found |= record.parse(note.text)
+        for id, lines in self._later.items():
+            if id in found:
+                found |= record.parse(_of(found[id]) + b"".join(lines))
+        return found
+
+    def append_record(self, *lines: bytes, sync: bool = True) -> None:
+        """Intents of one call make one note; all other lines go where the intent of their id stands."""
+        if sync:
+            self._append(_by_id(lines))
+        else:
+            for id, more in _by_id(lines).items():
+                self._later.setdefault(id, []).extend(more)
+
+    def flush(self) -> None:
+        """Writes the lines that could wait; what cannot be written is found again by looking."""
+        if self._later:
+            try:
+                self._append({})
+            except OSError:
+                self._later.clear()
+
+    def note_keys(self, id: str, keys: Mapping[str, str]) -> None:
+        """Which keys under which ETags belong to a withdrawal; written with the next line about it."""
+        self._keys[id] = dict(keys)
+        self._fresh.add(id)
+        self._unwritten.add(id)
+
+    def keys_noted(self, id: str) -> dict[str, str] | None:
+        """Keys by ETag as the note of a withdrawal has them, None where it has none. Raises OSError."""
+        if id not in self._keys and id not in self._notes:
+            self._read_notes()
+        if id not in self._keys and id in self._notes:
+            self._keys = _keys_in(self._notes[id].text) | self._keys
+        return self._keys.get(id)
+
+    def is_fresh(self, id: str) -> bool:
+        """Whether the keys of a withdrawal were noted by this very pass, a moment ago."""
+        return id in self._fresh
+
+    def clear_record(self) -> None:
+        """A note goes with the last withdrawal in it."""
+
+    def trash_names(self) -> list[str]:
+        return []
+
+    def _append(self, lines: dict[str, list[bytes]]) -> None:
+        waiting, self._later = self._later, {}
+        fresh = [id for id, more in lines.items() if any(b'"op":"intent"' in line for line in more)]
+        if fresh:
+            self._write_new({id: lines.pop(id) for id in fresh})
+        for id, more in lines.items():
+            waiting.setdefault(id, []).extend(more)
+        touched: dict[str, tuple[Note, list[bytes]]] = {}
+        for id, more in waiting.items():
+            note = self._note_of(id)
+            if note is not None:
+                keys = [_keys_line(id, self._keys[id])] if id in self._unwritten else []
+                self._unwritten.discard(id)
+                touched.setdefault(note.path, (note, []))[1].extend([*keys, *more])
+        for note, more in touched.values():
+            self._rewrite(note, b"".join(more))
+
+    def _write_new(self, lines: Mapping[str, Iterable[bytes]]) -> None:
+        text = b"".join(line for more in lines.values() for line in more)
+        path = f"{WITHDRAWN}/{secrets.token_hex(8)}.json"
+        note = Note(path, self.keys_root.write_new(path, text), text, set(lines))
+        self._notes.update(dict.fromkeys(lines, note))
+
+    def _rewrite(self, note: Note, more: bytes) -> None:
+        """Adds to a note, or takes it away once nothing in it is open. The lock is held: nobody else writes it."""
+        text = note.text + more
+        root = self.keys_root
+        if not record.open_ones(record.parse(text)):
+            root.bucket.delete([root.address.key(note.path)])
+            for id in note.ids:
+                self._notes.pop(id, None)
+        else:
+            note.etag = root.bucket.put(root.address.key(note.path), text, etag=note.etag)
+            note.text = text
+        root.refresh()
+
+    def _note_of(self, id: str) -> Note | None:
+        if id not in self._notes:
+            self._read_notes()
+        return self._notes.get(id)
+
+    def _read_notes(self) -> list[Note]:
+        """Every note as it stands. Raises OSError when any cannot be read."""
+        root, found = self.keys_root, []
+        try:
+            entries = list(root.scan(WITHDRAWN))
+        except FileNotFoundError:
+            entries = []
+        known = {note.path: note for note in self._notes.values()}
+        for entry in entries:
+            key = root.address.key(entry.path)
+            note = known.get(entry.path)
+            if note is None or not root.is_still(entry.path, note.etag, len(note.text)):
+                try:
+                    text, seen = root.bucket.read(key)
+                except FileNotFoundError:
+                    continue  # settled by another pass since it was listed
+                note = Note(entry.path, seen.etag, text, set(record.parse(text)))
+            found.append(note)
+        self._notes = {id: note for note in found for id in note.ids}
+        return found
+
+
+def find_place(root: str, *, stand_beside: bool, override: str | None = None) -> Place:
+    """As :func:`prune.control.place.find_place`, for a root in an object store."""
+    wanted = override.rstrip("/") if override else beside(root) if stand_beside else inside(root)
+    if stand_beside and not override and "/" not in root.partition("://")[2]:
+        return Place(wanted, False, f'{root} is a whole bucket: set control = "…" to a prefix in another one')
+    candidates = list(dict.fromkeys([wanted, inside(root), beside(root)]))
+    if "/" not in root.partition("://")[2]:
+        candidates.remove(beside(root))
+    try:
+        found = [place for place in candidates if _anything(place)]
+    except OSError as error:
+        return Place(wanted, False, f"{error.filename}: {error.strerror}")
+    if len(found) > 1:
+        return Place(found[0], True, f"two control folders: {found[0]} and {found[1]}; keep the one with the newer "
+                     "volume.json and delete the other")  # fmt: skip
+    return Place(found[0] if found else wanted, bool(found))
+
+
+def _anything(place: str) -> bool:
+    root = ObjectRoot(place)
+    return any(page for page in root.bucket.pages(root.address.prefix))
+
+
+def as_objects(control: Control | None) -> ObjectControl | None:
+    """The control folder as one in an object store, None when it is none."""
+    return control if isinstance(control, ObjectControl) else None
+
+
+# --- lines -------------------------------------------------------------------------------------------------------
+
+
+def _by_id(lines: Iterable[bytes]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for line in lines:
+        found.setdefault(str(json.loads(line)["id"]), []).append(line)
+    return found
+
+
+def _of(withdrawal: Withdrawal) -> bytes:
+    state = b""
+    if withdrawal.state != "intent":
+        state = record.withdrawn_line(withdrawal.id, withdrawal.until_ns)
+    if withdrawal.state == "purging":
+        state += record.purging_line(withdrawal.id)
+    return record.intent_line(withdrawal) + state
+
+
+def _keys_line(id: str, keys: Mapping[str, str]) -> bytes:
+    return b"\n" + json.dumps({"op": "keys", "id": id, "keys": keys}, separators=(",", ":")).encode() + b"\n"
+
+
+def _keys_in(text: bytes) -> dict[str, dict[str, str]]:
+    entries = (json.loads(line) for line in text.split(b"\n") if line.startswith(b'{"op":"keys"'))
+    return {entry["id"]: {str(path): str(etag) for path, etag in entry["keys"].items()} for entry in entries}

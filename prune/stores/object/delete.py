@@ -1,0 +1,282 @@
+"""What goes from an object store: looked at once more, then what tells completeness, then the rest in bulk.
+
+Nothing can be renamed out of sight here, so a copy is noted as withdrawn (see :mod:`prune.stores.object.control`),
+its keys and ETags are listed anew and noted too, and exactly those are deleted. An object under another ETag by then
+is somebody's new one and stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from prune.control.record import Withdrawal
+from prune.model import Identity, Kind
+from prune.stores.local import Measure
+from prune.stores.object.client import Changed, Object
+from prune.stores.object.control import ObjectControl
+from prune.stores.object.root import ObjectRoot
+from prune.stores.object.tree import status_of
+from prune.stores.pace import Measured
+
+THREADS = 32
+ONE_BY_ONE = 128  # first deletions of no more objects are each under the condition of its ETag, where the store can
+_LONE = 8  # so many lone objects are asked for one by one, more are listed
+_SMALL = 64 << 10  # bytes: what tells completeness is small
+_TELLING = (".json", ".index", ".metadata", ".txt", ".yaml", ".yml")
+_TRIES = 4
+_CONDITIONAL = frozenset({"s3", "az"})
+
+Found = dict[str, Object]  # by path below the root
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """How one withdrawal ended: how many objects went, and what stood in the way of the others."""
+
+    files: int = 0
+    error: str | None = None
+
+
+# --- looking -----------------------------------------------------------------------------------------------------
+
+
+def look(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdrawal]) -> list[Measured]:
+    """What stands under the names of each withdrawal now, its keys and ETags noted for the deletion to come."""
+    results: list[Measured] = []
+    try:
+        all_found = found_now(root, [paths_of(withdrawal) for withdrawal in withdrawals])
+    except OSError as error:
+        return [error] * len(withdrawals)
+    for withdrawal, found in zip(withdrawals, all_found, strict=True):
+        results.append(measured(root, withdrawal, found))
+        control.note_keys(withdrawal.id, {path: each.etag for path, each in found.items()})
+    return results
+
+
+def measured(root: ObjectRoot, withdrawal: Withdrawal, found: Found) -> Measured:
+    """Sums over the objects of a copy, as looking at them on a file system gives."""
+    total, first = Measure(), None
+    for path, each in found.items():
+        status = status_of(path, each, root.dev)
+        first = first or status
+        total.count(status)
+    if first is None:
+        return FileNotFoundError(errno.ENOENT, "nothing is there any more", withdrawal.moves[0][0])
+    return total, first
+
+
+def found_now(root: ObjectRoot, copies: Sequence[Sequence[str]]) -> list[Found]:
+    """The objects of each copy by path, listed now. Raises OSError when any cannot be listed completely."""
+    kinds = {path: _kind(root, path) for paths in copies for path in paths}
+    folders = [path for path, kind in kinds.items() if kind is Kind.DIR]
+    lone = [path for path, kind in kinds.items() if kind is not Kind.DIR]
+    with ThreadPoolExecutor(THREADS) as pool:
+        inside = dict(zip(folders, pool.map(lambda path: dict(root.objects(path)), folders), strict=True))
+        alone = _listed(root, lone) if len(lone) > _LONE else dict(pool.map(lambda path: _asked(root, path), lone))
+    return [
+        {key: each for path in paths for key, each in (inside.get(path) or _only(path, alone.get(path))).items()}
+        for paths in copies
+    ]
+
+
+def _only(path: str, found: Object | None) -> Found:
+    return {} if found is None else {path: found}
+
+
+def _kind(root: ObjectRoot, path: str) -> Kind:
+    try:
+        return root.stat(path).kind
+    except FileNotFoundError:
+        return Kind.OTHER
+
+
+def _asked(root: ObjectRoot, path: str) -> tuple[str, Object | None]:
+    try:
+        return path, root.object(path)
+    except FileNotFoundError:
+        return path, None
+
+
+def _listed(root: ObjectRoot, paths: Iterable[str]) -> dict[str, Object | None]:
+    """Lone objects by one listing of each of their folders, from the first of them to the last."""
+    found: dict[str, Object | None] = {}
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder, wanted in folders.items():
+        wanted.sort()
+        found.update([_asked(root, wanted[0])])
+        missing = set(wanted[1:])
+        in_order, before = True, ""
+        for path, each in root.objects(folder, after=wanted[0]):
+            in_order, before = in_order and path >= before, path
+            if path in missing:
+                found[path] = each
+                missing.discard(path)
+            if not missing or (in_order and path > wanted[-1]):
+                break
+    return found
+
+
+def paths_of(withdrawal: Withdrawal) -> list[str]:
+    return [path for path, _ in withdrawal.moves]
+
+
+# --- deleting ----------------------------------------------------------------------------------------------------
+
+
+def purge(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdrawal]) -> dict[str, Gone]:
+    """Deletes what was noted of each withdrawal, and the manifests that spoke of it. Never raises."""
+    try:
+        doomed = {each.id: _doomed(root, control, each) for each in withdrawals}
+    except OSError as error:
+        return {each.id: Gone(error=_said(error)) for each in withdrawals}
+    trouble = _delete_in_order(root, withdrawals, doomed)
+    left = _left(root, doomed) if trouble else {}
+    results = {}
+    for id, found in doomed.items():
+        remaining = left.get(id, 0)
+        results[id] = Gone(len(found) - remaining, f"{remaining} objects remain: {trouble}" if remaining else None)
+    _forget_manifests(control, [each for each in withdrawals if not results[each.id].error])
+    root.refresh()
+    return results
+
+
+def _doomed(root: ObjectRoot, control: ObjectControl, withdrawal: Withdrawal) -> Found:
+    """The objects that may be deleted: those noted, as far as they are still the same.
+
+    Where none were noted (the pass died before, or the copy waited for its time), what stands there must be exactly
+    what was planned; else somebody has put another copy there, and nothing of this one is left.
+    """
+    noted = control.keys_noted(withdrawal.id)
+    if noted is not None and control.is_fresh(withdrawal.id):
+        return {path: Object(root.address.key(path), 0, 0, etag) for path, etag in noted.items()}
+    found = found_now(root, [paths_of(withdrawal)])[0]
+    if noted is None:
+        return found if _fits(root, withdrawal, found) else {}
+    return {path: each for path, each in found.items() if each.etag == noted.get(path)}
+
+
+def _fits(root: ObjectRoot, withdrawal: Withdrawal, found: Found) -> bool:
+    now = measured(root, withdrawal, found)
+    return not isinstance(now, OSError) and same(now[0], withdrawal.identity)
+
+
+def same(found: Measure, planned: Identity) -> bool:
+    """Whether exactly these objects, by number, size, time and ETags, were planned."""
+    there = (found.files, found.size, found.mtime_ns, found.ctime_ns ^ found.tag)
+    return there == (planned.files, planned.size, planned.mtime_ns, planned.ctime_ns)
+
+
+def _delete_in_order(root: ObjectRoot, going: Sequence[Withdrawal], doomed: Mapping[str, Found]) -> str | None:
+    """What tells completeness of every copy, then the rest, then what tells that it is not complete."""
+    phases: tuple[list[Object], list[Object], list[Object]] = ([], [], [])
+    for withdrawal in going:
+        for phase, found in zip(phases, in_order(withdrawal, doomed[withdrawal.id]), strict=True):
+            phase += found
+    first, rest, last = phases
+    try:
+        if root.address.scheme in _CONDITIONAL and len(first) <= ONE_BY_ONE:
+            _delete_if_same(root, first)
+        else:
+            root.bucket.delete([each.key for each in first])
+        root.bucket.delete([each.key for each in rest])
+        root.bucket.delete([each.key for each in last])
+    except OSError as error:
+        return _said(error)
+    return None
+
+
+def in_order(withdrawal: Withdrawal, found: Found) -> tuple[list[Object], list[Object], list[Object]]:
+    """The objects of one copy: what no loader does without, all others, and what marks a copy as unfinished."""
+    tops = paths_of(withdrawal)
+    of_top = {top: [path for path in found if path == top or path.startswith(f"{top}/")] for top in tops}
+    last = of_top[tops[-1]] if len(tops) > 1 else []
+    begin = of_top[tops[0]]
+    first = begin if begin == [tops[0]] else [path for path in begin if _tells(path, found)] or sorted(begin)[:1]
+    taken = {*first, *last}
+    rest = [path for path in found if path not in taken]
+    return [found[p] for p in first], [found[p] for p in rest], [found[p] for p in last]
+
+
+def _tells(path: str, found: Found) -> bool:
+    name = path.rpartition("/")[2]
+    return found[path].size <= _SMALL or name.startswith(".") or name.endswith(_TELLING)
+
+
+def _delete_if_same(root: ObjectRoot, objects: Sequence[Object]) -> None:
+    """Deletes a few objects, each only while it is the one that was looked at. Raises OSError."""
+    with ThreadPoolExecutor(min(THREADS, max(1, len(objects)))) as pool:
+        list(pool.map(lambda each: _delete_one(root, each), objects))
+
+
+def _delete_one(root: ObjectRoot, found: Object) -> None:
+    """One conditional DELETE; a store that knows no such condition deletes what was looked at a moment ago."""
+    import time
+
+    url = root.bucket.signed("DELETE", found.key, 300)
+    request = urllib.request.Request(url, method="DELETE", headers={"If-Match": found.etag} if found.etag else {})
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with urllib.request.urlopen(request, timeout=root.bucket.patience.timeout_s):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return
+            if error.code in (409, 412):
+                raise Changed(errno.ESTALE, "was written again since it was looked at", found.key) from None
+            if error.code in (400, 403, 405, 501):
+                root.bucket.delete([found.key])  # no signed URLs here: as all others go
+                return
+            if attempt == _TRIES:
+                raise OSError(errno.EIO, f"HTTP {error.code}", found.key) from None
+        except OSError as error:
+            if attempt == _TRIES:
+                raise OSError(errno.EIO, str(getattr(error, "reason", error)), found.key) from None
+        time.sleep(root.bucket.patience.first_pause_s * 2**attempt)
+
+
+def _left(root: ObjectRoot, doomed: Mapping[str, Found]) -> dict[str, int]:
+    """After trouble: how many objects of each withdrawal are still there; all of them where that cannot be told."""
+    root.refresh()
+    left = {}
+    for id, found in doomed.items():
+        try:
+            there = found_now(root, [list(found)])[0] if found else {}
+            left[id] = sum(1 for path, each in found.items() if path in there and there[path].etag == each.etag)
+        except OSError:
+            left[id] = len(found)
+    return left
+
+
+def _forget_manifests(control: ObjectControl, gone: Sequence[Withdrawal]) -> None:
+    """A manifest goes with its checkpoint, unless a new one is on its way."""
+    folder = control.keys_root
+    names = {f"{path.rpartition('/')[2]}.json" for each in gone for path in paths_of(each)}
+    try:
+        there = {entry.name: entry.path for entry in folder.scan("manifests")}
+        doomed = [there[name] for name in names if name in there and f"{name}.next" not in there]
+        folder.bucket.delete([folder.address.key(path) for path in doomed])
+    except OSError:
+        return  # it speaks of nothing, and is overwritten by the next of that name
+    folder.refresh()
+
+
+def delete_orphan(root: ObjectRoot, path: str, planned: Identity) -> bool:
+    """Deletes a temporary that is still exactly what was planned; whether it was. Raises OSError."""
+    found = found_now(root, [[path]])[0]
+    lone = Withdrawal("", "", -1, ((path, ""),), planned, 0, 0)
+    if not _fits(root, lone, found):
+        return False
+    root.bucket.delete([each.key for each in found.values()])
+    root.refresh()
+    return True
+
+
+def _said(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

@@ -1,0 +1,53 @@
+"""Copies that are noted as withdrawn: their objects may still stand there, and they are none any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from prune.control.record import Withdrawal
+from prune.model import Kind
+from prune.stores.local import Measure
+from prune.stores.object.client import Object
+from prune.stores.object.control import ObjectControl
+from prune.stores.object.delete import paths_of, same
+from prune.stores.object.root import ObjectRoot
+from prune.stores.object.tree import status_of
+
+
+def withdrawn(root: ObjectRoot, control: ObjectControl, steps: Mapping[int, Collection[str]]) -> set[int]:
+    """Of steps with their top-most paths, those that are withdrawn. One saved again since is not. Raises OSError."""
+    found = set()
+    for each in control.trashed():
+        tops = steps.get(each.step)
+        if (
+            tops is not None
+            and each.why == "pruned"
+            and set(tops) <= set(paths_of(each))
+            and _is_it(root, control, each)
+        ):
+            found.add(each.step)
+    return found
+
+
+def _is_it(root: ObjectRoot, control: ObjectControl, withdrawal: Withdrawal) -> bool:
+    noted = control.keys_noted(withdrawal.id)
+    if noted is not None:
+        return _nothing_but(root, withdrawal, noted)
+    total = Measure()
+    for path in paths_of(withdrawal):
+        if root.exists(path):
+            for _, status in root.walk(path):
+                if status.kind is Kind.FILE:
+                    total.count(status)
+    return same(total, withdrawal.identity)
+
+
+def _nothing_but(root: ObjectRoot, withdrawal: Withdrawal, noted: Mapping[str, str]) -> bool:
+    """Whether what is left there are objects that were noted, unchanged."""
+    for top in paths_of(withdrawal):
+        for entry, status in root.walk(top) if root.exists(top) else ():
+            if status.kind is Kind.FILE:
+                as_noted = Object(entry.path, status.size, 0, noted.get(entry.path, ""))
+                if status.ino != status_of(entry.path, as_noted, root.dev).ino:
+                    return False
+    return True
