@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from typing import BinaryIO
 
 import click
 
@@ -11,7 +13,8 @@ from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 from prune.errors import UsageError
 
-_MOST = 16 << 20  # of a longer log, the end
+_MOST = 16 << 20  # bytes; of a longer log, the end
+_PIECE = 1 << 20
 
 
 @verb("diagnose")
@@ -44,13 +47,26 @@ def command(screen: Screen, chosen: Chosen, log: str | None, path: str | None) -
 def _read(log: str | None, screen: Screen) -> str:
     """The log, or the end of a very long one. Raises UsageError where it cannot be read."""
     try:
-        if log in (None, "-"):
+        if log is None or log == "-":
             if sys.stdin.isatty():
                 screen.note("reading the log from standard input; end it with Ctrl-D")
-            return sys.stdin.buffer.read()[-_MOST:].decode("utf-8", "replace")
-        with open(str(log), "rb") as file:
-            if os.path.getsize(str(log)) > _MOST:
-                file.seek(-_MOST, os.SEEK_END)
-            return file.read().decode("utf-8", "replace")
+            return _end(sys.stdin.buffer)
+        with open(log, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+                raise UsageError(f"{log}: is no log file")
+            if stat.S_ISREG(mode):
+                file.seek(max(0, os.path.getsize(log) - _MOST))
+            return _end(file)
     except (OSError, ValueError) as error:
         raise UsageError(f"{log}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _end(file: BinaryIO) -> str:
+    """The last of a stream, however long it is."""
+    kept = bytearray()
+    while piece := file.read(_PIECE):
+        kept += piece
+        if len(kept) > 2 * _MOST:
+            del kept[:-_MOST]
+    return bytes(kept[-_MOST:]).decode("utf-8", "replace")

@@ -64,7 +64,19 @@ def test_the_checkpoint_may_be_given_alone(log: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_bad_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert prune("diagnose", tmp_path / "no.log").code == 2
     assert prune("diagnose", tmp_path).code == 2
+    assert prune("diagnose", "/dev/zero").code == 2
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"  \n")))
     done = prune("diagnose")
     assert done.code == 2
     assert "nothing to read" in done.err
+
+
+def test_of_a_very_long_log_the_end_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    with log.open("wb") as file:
+        file.write(b"zipfile.BadZipFile: File is not a zip file\n")
+        file.truncate(100 << 20)
+        file.seek(0, 2)
+        file.write(b"\nCUDA out of memory\n")
+    done = prune("diagnose", log, "--json")
+    assert done.json["signature"] == "gpu-memory"
