@@ -13,6 +13,7 @@ from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
 from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Tally, Terms
+from prune.deletion.turns import take_turn
 from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct
 from prune.inventory import gather, open_site
@@ -55,7 +56,8 @@ def apply_run(
         blocks = make_controls(site, spare_blank=True)
         if blocks and any(full_disk.is_full(block) for block in blocks):
             relieved, blocks = full_disk.relieve(site, first, conduct.keep_going)
-        block = _block_of(blocks) or take(site, locks, wait_ns=conduct.wait_ns)
+        block = _block_of(blocks) or take_turn(locks, journal, run.name, wait_ns=conduct.wait_ns)
+        block = block or take(site, locks, wait_ns=conduct.wait_ns)
         if block is not None and relieved:
             first = replace(first, attention=(*first.attention, Attention(block.block, block.replica, block.detail,
                             "the disk is still too full to withdraw more than lone files")))  # fmt: skip

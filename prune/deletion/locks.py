@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from prune.control import Control
 from prune.control.lock import Held, HeldLock, acquire
 from prune.inventory.site import OpenReplica, Site
+from prune.journal.base import Lease
 from prune.model import SECOND, Block
 
 _RETRY_SECONDS = 0.1
@@ -17,9 +18,10 @@ _RETRY_SECONDS = 0.1
 
 @dataclass
 class Locks:
-    """Held locks by replica name."""
+    """Held locks by replica name, and the run's lease where its state is shared."""
 
     held: dict[str, HeldLock] = field(default_factory=dict)
+    lease: Lease | None = None
 
     def __enter__(self) -> Locks:
         return self
@@ -28,10 +30,19 @@ class Locks:
         for lock in self.held.values():
             lock.release()
         self.held.clear()
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
 
     def lost(self) -> str | None:
         """The name of a replica whose lock is no longer ours."""
         return next((name for name, lock in self.held.items() if not lock.still_held()), None)
+
+    def passed_on(self) -> Block | None:
+        """Set once the run is no longer ours by the shared state. Costs no call on the disk or the network."""
+        if self.lease is None or self.lease.held():
+            return None
+        return Block("locked", None, f"the lease on the run was lost: {self.lease.lost}; nothing more is deleted")
 
     def now_ns(self, local_ns: int) -> int:
         """The earliest of all clocks: ours and each volume's own, so that every age is the smaller one."""

@@ -106,6 +106,7 @@ class Sweep:
     def _batch(self, chosen: Sequence[StepPlan]) -> None:
         chosen = self._standing(self._look_again(chosen))
         if not chosen or self.tally.blocked is not None:
+        self.tally.blocked = self.tally.blocked or self.locks.passed_on()
             return
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
@@ -120,6 +121,9 @@ class Sweep:
     def _look_again(self, chosen: Sequence[StepPlan]) -> list[StepPlan]:
         """The steps that a fresh look still deletes. Blocks end the sweep."""
         lost = self.locks.lost()
+        self.tally.blocked = self.locks.passed_on()
+        if self.tally.blocked is not None:
+            return []
         if lost is not None:
             self.tally.blocked = Block("locked", lost, "the lock was lost to another process; nothing more is deleted")
             return []
@@ -209,7 +213,11 @@ class Sweep:
                 yield copy, why
 
     def _vetoes(self, batch: Batch) -> dict[int, str]:
-        """Steps that somebody opened, pinned or leased while they were withdrawn."""
+        """Steps that somebody opened, pinned or leased while they were withdrawn; all, where the run was passed on."""
+        passed_on = self.locks.passed_on()
+        if passed_on is not None:
+            self.tally.blocked = passed_on
+            return {going.copy.step: passed_on.detail for going in batch.going}
         found: dict[int, str] = {}
         trashes = [os.path.join(r.control.folder.real, "trash") for r in batch.replicas if r.control is not None]
         open_files = look(trashes)

@@ -10,6 +10,7 @@ from prune.control.volume import Held, Peer, Volume, new_id
 from prune.deletion import trash
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.recovery import stones_of
+from prune.deletion.turns import take_turn
 from prune.errors import Blocked, Failed, UsageError
 from prune.inventory.site import OpenReplica, Site, look_afresh, open_control, open_site
 from prune.journal import Event, Journal
@@ -34,9 +35,9 @@ def undo(run: RunSettings, plan_id: str | None, *, now_ns: int, wait_ns: int, jo
     """
     result = Settled()
     with open_site(run) as site, Locks() as locks:
-        _lock(site, locks, wait_ns)
-        for replica, withdrawal in _trashed(site):
-            wanted = withdrawal.plan == plan_id if plan_id is not None else withdrawal.why == "pruned"
+        _lock(site, locks, journal, wait_ns)
+        for replica, withdrawal in reversed(_trashed(site)):  # a step is back before what was taken out of it is
+            wanted = withdrawal.plan == plan_id if plan_id is not None else withdrawal.why in ("pruned", THINNED)
             if wanted and withdrawal.state != "purging":
                 _restore((replica, withdrawal), result, now_ns)
     _record(journal, run, "undone", result, plan_id, now_ns)
@@ -47,7 +48,7 @@ def purge(run: RunSettings, *, now_ns: int, wait_ns: int, journal: Journal) -> S
     """Empties the trash of every replica now. Raises Blocked as ``undo`` does."""
     result = Settled()
     with open_site(run) as site, Locks() as locks:
-        _lock(site, locks, wait_ns)
+        _lock(site, locks, journal, wait_ns)
         for replica, withdrawal in _trashed(site):
             _empty((replica, withdrawal), result)
         for replica in site.replicas:
@@ -68,7 +69,7 @@ def adopt(run: RunSettings, name: str, *, now_ns: int, wait_ns: int, journal: Jo
         adopted = site.by_name(name)
         if adopted.root is None:
             raise Blocked(f"{adopted.settings.root} cannot be opened", mend="mount it first, then adopt it")
-        _lock(site, locks, wait_ns, whatever=True)
+        _lock(site, locks, journal, wait_ns, whatever=True)
         volume = Volume(new_id(), adopted.settings.role)
         try:
             for replica in site.replicas:
@@ -87,7 +88,7 @@ def adopt(run: RunSettings, name: str, *, now_ns: int, wait_ns: int, journal: Jo
     return volume.id
 
 
-def _lock(site: Site, locks: Locks, wait_ns: int, *, whatever: bool = False) -> None:
+def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever: bool = False) -> None:
     """Opens the control folders and takes the locks, without judging what the volumes hold."""
     look_afresh(site)
     if site.layout is None:
@@ -99,7 +100,8 @@ def _lock(site: Site, locks: Locks, wait_ns: int, *, whatever: bool = False) -> 
         for replica in site.replicas:
             replica.trouble = [block for block in replica.trouble if "volume.json" not in block.detail]
     blocks = make_controls(site) if whatever else []
-    block = blocks[0] if blocks else take(site, locks, wait_ns=wait_ns)
+    block = blocks[0] if blocks else take_turn(locks, journal, site.run.name, wait_ns=wait_ns)
+    block = block or take(site, locks, wait_ns=wait_ns)
     if block is not None:
         raise Blocked(f"{block.replica}: {block.detail}")
 

@@ -37,8 +37,19 @@ def open_journal(state: str | None, *, write: bool) -> Journal:
         from prune.journal.sqlite import open_sqlite
 
         return open_sqlite(url.removeprefix("sqlite:///"), write=write)
+    if url.startswith(("postgresql://", "postgresql+")):
+        return _open_postgres(url, write=write)
     raise UsageError(f"state = {_without_secret(url)!r} is no state this version knows",
-                     mend="use sqlite:///ABSOLUTE/PATH")  # fmt: skip
+                     mend="use sqlite:///ABSOLUTE/PATH or postgresql://USER@HOST/DATABASE")  # fmt: skip
+
+
+def _open_postgres(url: str, *, write: bool) -> Journal:
+    try:
+        from prune.journal.postgres import open_postgres
+    except ImportError as error:
+        raise UsageError(f"state = {_without_secret(url)!r} needs PostgreSQL support, which is not installed: {error}",
+                         mend="pip install 'ckpt-prune[postgres]'") from None  # fmt: skip
+    return open_postgres(url, write=write)
 
 
 def _without_secret(url: str) -> str:

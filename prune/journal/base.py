@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from prune.model import EMPTY, Identity, Verdict
 
@@ -52,6 +52,31 @@ class Journal(Protocol):
     def evidence(self, root: str, paths: tuple[str, ...], identity: Identity) -> tuple[Verdict, int] | None: ...
 
     def close(self) -> None: ...
+
+
+class Refused(Exception):
+    """Another works on this run, or nobody can tell whether another does. Says who, or why."""
+
+
+class Lease(Protocol):
+    """The right to work on one run, while it is held."""
+
+    lost: str | None  # why it is no longer held
+
+    def held(self) -> bool:
+        """Whether it is still ours; costs nothing, so that it can be asked before each deletion."""
+        ...
+
+    def release(self) -> None: ...
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A journal that many hosts share, and which therefore says who works on which run."""
+
+    def lease(self, run: str) -> Lease:
+        """Raises Refused."""
+        ...
 
 
 @dataclass
