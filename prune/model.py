@@ -7,7 +7,7 @@ Times are integers of nanoseconds since the epoch, sizes are bytes, paths are re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +74,21 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Spare:
+    """What of a copy only resuming needs, and can be told apart from its weights: files or whole directories in it.
+
+    ``paths`` in the order in which they go; ``identity`` is that of a copy made of them alone. ``folders`` are the
+    directories that hold them, with their mtimes, which must be the same again once they have gone.
+    """
+
+    paths: tuple[str, ...]
+    identity: Identity
+    bytes: int
+    files: int
+    folders: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """What one replica holds of one step.
 
@@ -89,7 +104,8 @@ class Copy:
     mtime_ns: int | None  # newest; None: cannot be read
     oldest_mtime_ns: int | None  # oldest, the one that betrays an mtime nobody set
     measured: bool = False
-    size: int | None = None  # apparent bytes
+    size: int | None = None  # apparent bytes of what carries the checkpoint, sidecars left out
+    sidecars: int = 0  # apparent bytes of its sidecars
     bytes: int | None = None  # allocated bytes that deleting would free; files with other links count nothing
     files: int | None = None
     health: Health | None = None
@@ -102,6 +118,8 @@ class Copy:
     listed: Identity | None = None  # as its top entries alone showed it
     load_path: str | None = None  # what a loader is given, where that is not the first of the paths
     weights_only: bool = False  # thinned, or saved without what resuming needs
+    thinned: tuple[str, ...] = ()  # what was taken out of it and has not come back
+    spare: Spare | None = None  # what thinning would take out of it; known once it was judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +250,12 @@ class Inventory:
     best_recorded: int | None = None  # the step the trainer itself recorded as best
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=nothing)
     rewound_since_ns: int | None = None  # remembered: steps written since are held
-    observed_ns: Mapping[tuple[int, str], int] = field(default_factory=nothing)  # since when we have seen this very copy unchanged
+    # since when we have seen this very copy unchanged, by step and replica
+    observed_ns: Mapping[tuple[int, str], int] = field(default_factory=nothing)
     blocks: tuple[Block, ...] = ()  # found while gathering
     attention: tuple[Attention, ...] = ()
     foreign: int = 0
+    unthinnable: str | None = None  # why nothing of a step can be dropped, where that is so
     clock: str = "local"  # whose clock ages are measured by
     skew_seconds: float | None = None
 
@@ -260,6 +280,15 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Thin:
+    """What goes of a kept step, on which replicas, and what holds it back (then nothing goes)."""
+
+    paths: tuple[str, ...]
+    bytes: Mapping[str, int]  # by replica, where anything goes
+    guards: tuple[GuardHold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
     """One step's fate, the same on every replica, with every reason for it."""
 
@@ -268,10 +297,38 @@ class StepPlan:
     reasons: tuple[str, ...]
     guards: tuple[GuardHold, ...]
     copies: tuple[Copy, ...]
+    thin: Thin | None = None
 
     @property
     def bytes(self) -> dict[str, int | None]:
         return {copy.replica: copy.bytes for copy in self.copies}
+
+    @property
+    def thinned(self) -> bool:
+        """Whether it stays and what only resuming needs goes."""
+        return self.decision is Decision.KEEP and self.thin is not None and not self.thin.guards
+
+    @property
+    def goes(self) -> tuple[Copy, ...]:
+        """What is withdrawn of it: its copies, or the parts of them that thinning takes, each as a copy of its own."""
+        if self.decision is Decision.DELETE:
+            return self.copies
+        if not self.thinned or self.thin is None:
+            return ()
+        return tuple(_part(c, c.spare) for c in self.copies if c.spare is not None and c.replica in self.thin.bytes)
+
+
+def _part(copy: Copy, spare: Spare) -> Copy:
+    return replace(
+        copy,
+        paths=spare.paths,
+        identity=spare.identity,
+        size=spare.identity.size,
+        bytes=spare.bytes,
+        files=spare.files,
+        listed=None,
+        content=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +376,11 @@ class RunPlan:
     def victims(self) -> tuple[StepPlan, ...]:
         """The steps to delete, oldest first."""
         return tuple(s for s in self.steps if s.decision is Decision.DELETE)
+
+    @property
+    def thinned(self) -> tuple[StepPlan, ...]:
+        """The kept steps to thin, oldest first."""
+        return tuple(s for s in self.steps if s.thinned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +433,7 @@ class RunOutcome:
     free_before: Mapping[str, int] = field(default_factory=dict)
     free_after: Mapping[str, int] = field(default_factory=dict)
     attention: tuple[Attention, ...] = ()
+    thinned: tuple[DeletedCopy, ...] = ()  # what went of copies that stay
 
 
 @dataclass(frozen=True, slots=True)

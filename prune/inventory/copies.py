@@ -22,11 +22,12 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
     kinds = {claim.path: claim for claim in claims}
     paths = tuple(layout.withdraw_order(kinds))
     tops: list[FileStat] = []
-    path = ""
+    path, sidecars = "", 0
     try:
         for path in paths:
             with suppress(FileNotFoundError):  # went away since it was listed
                 tops.append(replica.root.stat(path))
+                sidecars += tops[-1].size if kinds[path].part is Part.SIDECAR else 0
         thinned = replica.thinned(step)
     except OSError as error:
         return unreadable(step, replica.name, paths, f"{path}: {error.strerror}")
@@ -48,7 +49,8 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
         mtime_ns=total.mtime_ns,
         oldest_mtime_ns=total.oldest_mtime_ns,
         measured=measured,
-        size=total.size if measured else None,
+        size=total.size - sidecars if measured else None,
+        sidecars=sidecars,
         bytes=total.freed if measured else None,
         files=total.files if measured else None,
         link=link,
@@ -72,7 +74,7 @@ def with_measure(copy: Copy, measure: Measure, first: FileStat) -> Copy:
         mtime_ns=measure.mtime_ns,
         oldest_mtime_ns=measure.oldest_mtime_ns,
         measured=True,
-        size=measure.size,
+        size=max(0, measure.size - copy.sidecars),
         bytes=measure.freed,
         files=measure.files,
         link=link,

@@ -10,8 +10,9 @@ from prune import planner
 from prune.integrity import compare
 from prune.inventory import copies as looking
 from prune.inventory.content import checked, content_verdict
+from prune.inventory.damage import explained
 from prune.inventory.identity import check_volumes
-from prune.inventory.judging import Evidence, judge, no_evidence, settle_age
+from prune.inventory.judging import Evidence, judge, no_evidence, recalled, settle_age
 from prune.inventory.listing import Listing, group
 from prune.inventory.site import OpenReplica, Site, look_afresh, open_control, read_space
 from prune.layouts.listing import every_pointer, read_root
@@ -88,7 +89,7 @@ def gather(
     if not measure:
         return _as_needed(work, inventory, measure=False)
     inventory = _judged(work, inventory, judge_all)
-    return inventory if before is not None else _candidate_read(work, inventory)
+    return inventory if before is not None else explained(site, _candidate_read(work, inventory))
 
 
 def survey(site: Site, *, now_ns: int) -> Inventory:
@@ -499,6 +500,7 @@ def _measure(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, st
         mine = [copies[step][name] for step, name in sorted(keys) if name == replica.name]
         if not mine or replica.root is None:
             continue
+        sealed = _sealed(replica)
         for copy, found in zip(mine, measure_all(replica.root, [copy.paths for copy in mine]), strict=True):
             work.progress("measuring", 0, len(mine))
             if isinstance(found, OSError):
@@ -510,8 +512,17 @@ def _measure(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, st
                 continue
             measure, first = found
             link = copy.link or looking.link_out(replica.root, measure.top_links)
-            copies[copy.step][replica.name] = replace(looking.with_measure(copy, measure, first), link=link)
+            seen = replace(looking.with_measure(copy, measure, first), link=link)
+            copies[copy.step][replica.name] = recalled(replica, seen, work.evidence, sealed)
     return replace(inventory, copies=copies)
+
+
+def _sealed(replica: OpenReplica) -> frozenset[str]:
+    """Names that have a manifest here; a folder that cannot be listed vouches for none."""
+    try:
+        return replica.control.manifest_names() if replica.control is not None else frozenset()
+    except OSError:
+        return frozenset()
 
 
 def _compared(work: Gathering, inventory: Inventory) -> Inventory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 from prune.integrity.files import sizes
@@ -88,6 +88,24 @@ def with_evidence(copy: Copy, verdict: Verdict, replica: OpenReplica, evidence: 
         if checked.health is Health.BROKEN:
             return replace(copy, health=Health.BROKEN, detail=checked.detail)
     return replace(copy, health=verdict.health, detail=verdict.detail)
+
+
+def recalled(replica: OpenReplica, copy: Copy, evidence: Evidence, sealed: Container[str]) -> Copy:
+    """A measured copy that nobody judged, with what is on record of exactly this one: its manifest's time, a check.
+
+    ``sealed`` are the names that have a manifest.
+    """
+    if any(path.rpartition("/")[2] in sealed for path in copy.paths):
+        manifest, _trouble = manifest_of(replica, copy)
+        copy = replace(copy, created_at_ns=manifest.created_at_ns if manifest is not None else None)
+    if copy.health is not None or replica.root is None:
+        return copy
+    known = evidence(replica.root.real, copy.paths, copy.identity)
+    if known is None:
+        return copy
+    verdict, at_ns = known
+    verified = at_ns if verdict.health is Health.INTACT else None
+    return replace(copy, health=verdict.health, detail=verdict.detail, verified_ns=verified)
 
 
 def settle_age(copy: Copy, now_ns: int, fresh_ns: int) -> Copy:

@@ -10,7 +10,7 @@ import pytest
 
 from prune.settings.schema import DAY, HOUR, Guards
 from tests.runs import applied, deleted_steps, run_of
-from tests.trees.build import age, names, step_files, torch_zip
+from tests.trees.build import age, names, step_dirs, step_files, torch_zip
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def timeless(root: Path) -> Path:
-    for path in root.glob("*.pt"):
+    for path in (*root.rglob("*"), root):
         os.utime(path, (0, 0))
     return root
 
@@ -41,8 +41,9 @@ def test_without_times_nothing_is_deleted_however_long_it_stands(tmp_path: Path,
     assert not (primary / ".prune" / "observed.json").exists()
 
 
-def test_watched_for_a_day_an_unchanged_copy_without_a_time_counts_as_old(tmp_path: Path, state: Path) -> None:
-    primary = timeless(step_files(tmp_path / "P", range(1, 7)))
+@pytest.mark.parametrize("build", [step_files, step_dirs])
+def test_watched_for_a_day_an_unchanged_copy_without_a_time_counts_as_old(tmp_path: Path, state: Path, build) -> None:
+    primary = timeless(build(tmp_path / "P", range(1, 7)))
     run = run_of(primary, last=2, guards=Guards(unknown_mtime="observe"))
 
     assert applied(run, state).deleted == ()
