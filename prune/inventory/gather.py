@@ -83,7 +83,7 @@ def gather(
     Never raises for what a replica does: its trouble becomes blocks.
     """
     work = Gathering(site, now_ns, evidence, keep_last, progress, imagine)
-    inventory = _surveyed(work)
+    inventory = _surveyed(work, again=before is not None)
     if before is not None:
         inventory = _carried_over(inventory, before)
     if not measure:
@@ -97,7 +97,8 @@ def survey(site: Site, *, now_ns: int) -> Inventory:
     return _surveyed(Gathering(site, now_ns, no_evidence, None, _silent))
 
 
-def _surveyed(work: Gathering) -> Inventory:
+def _surveyed(work: Gathering, *, again: bool = False) -> Inventory:
+    """``again``: somebody is about to act on it, so that nothing another run's look saw is good enough."""
     site = work.site
     look_afresh(site)
     find_layout(site)
@@ -105,7 +106,7 @@ def _surveyed(work: Gathering) -> Inventory:
     for replica in site.replicas:
         _list(work, replica)
     check_volumes(site)
-    work.open_files = look(r.root.real for r in site.replicas if r.root is not None)
+    work.open_files = look([r.root.real for r in site.replicas if r.root is not None], anew=again)
     return _listed(work)
 
 

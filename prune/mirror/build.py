@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from prune.errors import Failed
+from prune.errors import Failed, PruneError
 from prune.inventory.copies import with_measure
 from prune.inventory.judging import members_of
 from prune.inventory.site import OpenReplica
@@ -225,7 +225,7 @@ def under_construction(order: Order, source: OpenReplica, target: OpenReplica, *
         order = replace(order, source=with_measure(order.source, total, first))
     if total.identity(first) != order.source.identity:
         raise Changed(f"{order.source.paths[0]} changed before it was copied")
-    token = PREFIX + opaque(order.source.paths[0])
+    token = token_of(order)
     with LocalRoot(os.path.join(target.control.path, "staging")) as staging:
         held = claim(Target(staging, token, target.root.real, label=os.path.join(target.root.real, order.name)))
         try:
@@ -235,27 +235,37 @@ def under_construction(order: Order, source: OpenReplica, target: OpenReplica, *
             held.close()
 
 
-def sweep_staging(target: OpenReplica, *, older_than_ns: int) -> None:
-    """Removes builds that nobody will go on with: untouched for long, and no process at work on them."""
+def token_of(order: Order) -> str:
+    """What our entries in ``staging/`` are called for a copy: in letters only, as all names there."""
+    return PREFIX + opaque(order.name)
+
+
+def leftovers(target: OpenReplica) -> set[str]:
+    """The tokens of builds in ``staging/``, at work or left behind. Raises OSError."""
+    assert target.control is not None
+    names = {entry.name.partition(".")[0] for entry in target.control.folder.scan("staging")}
+    return {name for name in names if name.startswith(PREFIX)}
+
+
+def sweep_staging(target: OpenReplica, *, wanted: Collection[str], older_than_ns: int) -> None:
+    """Removes builds that nobody will go on with, once no process is at work on them: those whose copy is there by
+    now or not wanted any more, and those untouched for long. Raises OSError."""
     assert target.control is not None
     assert target.root is not None
     folder = target.control.folder
-    for entry in list(folder.scan("staging")):
-        token = entry.name.removesuffix(".json")
-        if not token.startswith(PREFIX) or entry.kind is not Kind.FILE or token == entry.name:
+    for token in leftovers(target):
+        note = f"staging/{token}.json"
+        if token in wanted and folder.exists(note) and folder.stat(note).mtime_ns > older_than_ns:
             continue
-        with contextlib.suppress(OSError, Failed):
-            if folder.stat(entry.path).mtime_ns > older_than_ns:
-                continue
-            with LocalRoot(os.path.join(target.control.path, "staging")) as staging:
-                held = claim(Target(staging, token, target.root.real))
-                try:
-                    _clear(_json(folder, entry.path), target)
-                    for name in (token, entry.name):
-                        places.remove_quietly(folder, f"staging/{name}")
-                finally:
-                    held.discard()
-                    held.close()
+        with contextlib.suppress(PruneError), LocalRoot(os.path.join(target.control.path, "staging")) as staging:
+            held = claim(Target(staging, token, target.root.real))
+            try:
+                _clear(_json(folder, note), target)
+                for path in (f"staging/{token}", note):
+                    places.remove_quietly(folder, path)
+            finally:
+                held.discard()
+                held.close()
 
 
 def _clear(noted: object, target: OpenReplica) -> None:

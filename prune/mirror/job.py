@@ -18,7 +18,16 @@ from prune.inventory.site import OpenReplica, Site
 from prune.journal import Event, Journal
 from prune.mirror import pointers, room
 from prune.mirror.appear import appear, sha256_of
-from prune.mirror.build import Build, Changed, bytes_needed, entries_needed, sweep_staging, under_construction
+from prune.mirror.build import (
+    Build,
+    Changed,
+    bytes_needed,
+    entries_needed,
+    leftovers,
+    sweep_staging,
+    token_of,
+    under_construction,
+)
 from prune.mirror.expected import Recorded, recorded_for
 from prune.mirror.order import Key, Order, Wishes, as_if_mirrored, not_kept, orders
 from prune.mirror.outcome import Conduct, Copied, Mirrored
@@ -115,9 +124,12 @@ class Job:
         self._plan = planner.plan(imagine(self._inventory), self.site.run, now)
 
     def _orders(self) -> list[Order]:
+        return self._orders_for(self.wishes)
+
+    def _orders_for(self, wishes: Wishes) -> list[Order]:
         assert self._inventory is not None
         assert self._plan is not None
-        return orders(self._inventory, self._plan, self.wishes)
+        return orders(self._inventory, self._plan, wishes)
 
     def _stand_in_the_way(self) -> bool:
         """Notes what keeps replicas from being mirrored; true where nothing can be done at all."""
@@ -137,7 +149,15 @@ class Job:
         assert self._inventory is not None
         if self._orders():
             return True
-        return any(pointers.lagging(self.site, target, self._inventory) for target in self.targets)
+        return any(
+            pointers.lagging(self.site, target, self._inventory) or self._left_behind(target) for target in self.targets
+        )
+
+    def _left_behind(self, target: OpenReplica) -> bool:
+        try:
+            return target.control is not None and bool(leftovers(target))
+        except OSError:
+            return False  # no staging, or not to be read: then there is nothing to go on with either
 
     # --- choosing --------------------------------------------------------------------------------------------
 
@@ -338,7 +358,9 @@ class Job:
     def _sweep(self, target: OpenReplica, locks: Locks) -> None:
         try:
             now = locks.now_ns(self.conduct.clock())
-            sweep_staging(target, older_than_ns=now - self.site.run.guards.orphans)
+            pending = self._orders_for(replace(self.wishes, steps=frozenset(), settled=frozenset()))
+            wanted = {token_of(order) for order in pending if order.target == target.name}
+            sweep_staging(target, wanted=wanted, older_than_ns=now - self.site.run.guards.orphans)
         except OSError as error:
             self.attention.append(Attention("staging", target.name, f"{target.settings.root}: {error.strerror}",
                                             "the next run tries again"))  # fmt: skip

@@ -256,7 +256,7 @@ def test_rubbish_in_what_is_continued_is_seen_and_copied_afresh(tmp_path: Path, 
     assert seen(tmp_path / "M") == seen(primary)
 
 
-def test_leftovers_of_builds_that_nobody_continues_are_swept_in_time(tmp_path: Path, state: Path) -> None:
+def test_what_is_left_of_a_copy_that_is_wanted_no_more_is_swept(tmp_path: Path, state: Path) -> None:
     primary = step_dirs(tmp_path / "P", [10, 20], size=20 << 20)
     mirror = tmp_path / "M"
     mirror.mkdir()
@@ -265,15 +265,27 @@ def test_leftovers_of_builds_that_nobody_continues_are_swept_in_time(tmp_path: P
     mirrored_now(run, state, stop=stop, progress=lambda _w, done, _o: stop.request() if done > 20 << 20 else None)
     assert temporaries(mirror)
     step_dirs(primary, [30])
-    mirrored_now(run, state)
-    assert temporaries(mirror)
-    for entry in (mirror / ".prune" / "staging").iterdir():
-        age(entry, 2 * 86400)
-    step_dirs(primary, [40])
 
-    mirrored_now(run, state)
-
+    assert copied(mirrored_now(run, state)) == [(30, "mirror")]
     assert temporaries(mirror) == []
+
+
+def test_a_build_that_another_process_is_at_work_on_is_left_to_it(tmp_path: Path, state: Path) -> None:
+    """It holds a lock on its claim; the step it copies is not copied by two."""
+    import fcntl
+
+    from prune.mirror.build import PREFIX
+    from prune.publish.target import opaque
+
+    primary = step_dirs(tmp_path / "P", [10])
+    mirror = tmp_path / "M"
+    (mirror / ".prune" / "staging").mkdir(parents=True)
+    with open(mirror / ".prune" / "staging" / f"{PREFIX}{opaque('step-10')}.part", "w") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        done = mirrored_now(run_of(primary, mirror), state)
+
+    assert copied(done) == []
+    assert "being written" in done.failed[0].error
 
 
 # --- one file ----------------------------------------------------------------------------------------------------
