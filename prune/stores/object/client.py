@@ -10,11 +10,12 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prune.errors import UsageError
 from prune.stores.object.address import Address
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Store = S3Store | GCSStore | AzureStore
 
-SECOND = 1_000_000_000
+T = TypeVar("T")
 BULK = 1000  # keys of one bulk delete
 IN_FLIGHT = 4  # bulk deletes at once
 PAGE = 1000
@@ -107,43 +108,45 @@ class Bucket:
         """Objects below a prefix, a page at a time, as the store gives them; see :mod:`prune.stores.object.listing`."""
         import obstore
 
-        try:
-            for chunk in obstore.list(self.store, prefix or None, offset=after, chunk_size=PAGE):
-                yield [_object(meta) for meta in chunk]
-        except OSError:
-            raise
-        except Exception as error:
-            raise self.trouble(error, prefix) from error
+        tries = 0
+        while True:
+            try:
+                for chunk in obstore.list(self.store, prefix or None, offset=after, chunk_size=PAGE):
+                    found = [_object(meta) for meta in chunk]
+                    after = max([after or "", *(each.key for each in found)])
+                    tries = 0
+                    yield found
+                return
+            except Exception as error:
+                tries = self._once_more(error, prefix, tries)
 
     def head(self, key: str) -> Object:
         """Raises FileNotFoundError, OSError."""
         import obstore
 
-        try:
-            return self._seen(_object(obstore.head(self.store, key)))
-        except Exception as error:
-            raise self.trouble(error, key) from error
+        return self._persistently(lambda: self._seen(_object(obstore.head(self.store, key))), key)
 
     def read(self, key: str, *, etag: str = "") -> tuple[bytes, Object]:
         """All of a small object. Raises FileNotFoundError, Changed when it is not the one of that ETag, OSError."""
         import obstore
 
-        try:
+        def ask() -> tuple[bytes, Object]:
             found = obstore.get(self.store, key, options={"if_match": etag} if etag else None)
             return bytes(found.bytes()), self._seen(_object(found.meta))
-        except Exception as error:
-            raise self.trouble(error, key) from error
+
+        return self._persistently(ask, key)
 
     def read_range(self, key: str, start: int, length: int, *, etag: str = "") -> tuple[bytes, Object]:
         """Bytes of an object from ``start`` on, and which object that was. Raises as ``read`` does."""
         import obstore
 
-        try:
-            options: Any = {"range": (start, start + length), **({"if_match": etag} if etag else {})}
+        options: Any = {"range": (start, start + length), **({"if_match": etag} if etag else {})}
+
+        def ask() -> tuple[bytes, Object]:
             found = obstore.get(self.store, key, options=options)
             return bytes(found.bytes()), _object(found.meta)
-        except Exception as error:
-            raise self.trouble(error, key) from error
+
+        return self._persistently(ask, key)
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -217,6 +220,25 @@ class Bucket:
             return obstore.sign(self.store, method, key, timedelta(seconds=seconds))  # type: ignore[call-overload, no-any-return]
         except Exception as error:
             raise self.trouble(error, key) from error
+
+    # --- again -----------------------------------------------------------------------------------------------
+
+    def _persistently(self, ask: Callable[[], T], key: str) -> T:
+        """The answer, asked for again where it broke off half-way: what fails before that, the client repeats."""
+        tries = 0
+        while True:
+            try:
+                return ask()
+            except Exception as error:
+                tries = self._once_more(error, key, tries)
+
+    def _once_more(self, error: Exception, key: str, tries: int) -> int:
+        """Waits for another try. Raises the trouble where it is of no use, or enough."""
+        trouble = self.trouble(error, key)
+        if "body" not in str(trouble.strerror) or tries >= self.patience.retries:
+            raise trouble from error
+        time.sleep(min(self.patience.longest_pause_s, self.patience.first_pause_s * 2**tries))
+        return tries + 1
 
     # --- trouble ---------------------------------------------------------------------------------------------
 

@@ -114,6 +114,8 @@ class ObjectControl(Control):
         else:
             for id, more in _by_id(lines).items():
                 self._later.setdefault(id, []).extend(more)
+            if all(note.ids <= self._later.keys() for note in self._notes.values()):
+                self.flush()  # nothing on record is open any more
 
     def flush(self) -> None:
         """Writes the lines that could wait; what cannot be written is found again by looking."""

@@ -136,12 +136,15 @@ def purge(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdr
         doomed = {each.id: _doomed(root, control, each) for each in withdrawals}
     except OSError as error:
         return {each.id: Gone(error=_said(error)) for each in withdrawals}
-    trouble = _delete_in_order(root, withdrawals, doomed)
+    changed, trouble = _delete_in_order(root, withdrawals, doomed)
     left = _left(root, doomed) if trouble else {}
     results = {}
     for id, found in doomed.items():
-        remaining = left.get(id, 0)
-        results[id] = Gone(len(found) - remaining, f"{remaining} objects remain: {trouble}" if remaining else None)
+        if id in changed:
+            results[id] = Gone(error=changed[id])
+        else:
+            remaining = left.get(id, 0)
+            results[id] = Gone(len(found) - remaining, f"{remaining} objects remain: {trouble}" if remaining else None)
     _forget_manifests(control, [each for each in withdrawals if not results[each.id].error])
     root.refresh()
     return results
@@ -173,23 +176,27 @@ def same(found: Measure, planned: Identity) -> bool:
     return there == (planned.files, planned.size, planned.mtime_ns, planned.ctime_ns)
 
 
-def _delete_in_order(root: ObjectRoot, going: Sequence[Withdrawal], doomed: Mapping[str, Found]) -> str | None:
-    """What tells completeness of every copy, then the rest, then what tells that it is not complete."""
-    phases: tuple[list[Object], list[Object], list[Object]] = ([], [], [])
-    for withdrawal in going:
-        for phase, found in zip(phases, in_order(withdrawal, doomed[withdrawal.id]), strict=True):
-            phase += found
-    first, rest, last = phases
+def _delete_in_order(
+    root: ObjectRoot, going: Sequence[Withdrawal], doomed: Mapping[str, Found]
+) -> tuple[dict[str, str], str | None]:
+    """What tells completeness of every copy, then the rest, then what tells that it is not complete.
+
+    Returns what was written again in between, by id, with the sentence for it: nothing more of that is touched; and
+    what stood in the way of all.
+    """
+    phases = {each.id: in_order(each, doomed[each.id]) for each in going}
+    first = [(id, found) for id, (begin, _, _) in phases.items() for found in begin]
+    changed: dict[str, str] = {}
     try:
         if root.address.scheme in _CONDITIONAL and len(first) <= ONE_BY_ONE:
-            _delete_if_same(root, first)
+            changed = _delete_if_same(root, first)
         else:
-            root.bucket.delete([each.key for each in first])
-        root.bucket.delete([each.key for each in rest])
-        root.bucket.delete([each.key for each in last])
+            root.bucket.delete([found.key for _, found in first])
+        for later in (1, 2):
+            root.bucket.delete([each.key for id, found in phases.items() if id not in changed for each in found[later]])
     except OSError as error:
-        return _said(error)
-    return None
+        return changed, _said(error)
+    return changed, None
 
 
 def in_order(withdrawal: Withdrawal, found: Found) -> tuple[list[Object], list[Object], list[Object]]:
@@ -209,10 +216,18 @@ def _tells(path: str, found: Found) -> bool:
     return found[path].size <= _SMALL or name.startswith(".") or name.endswith(_TELLING)
 
 
-def _delete_if_same(root: ObjectRoot, objects: Sequence[Object]) -> None:
-    """Deletes a few objects, each only while it is the one that was looked at. Raises OSError."""
+def _delete_if_same(root: ObjectRoot, objects: Sequence[tuple[str, Object]]) -> dict[str, str]:
+    """Deletes a few objects, each only while it is the one that was looked at; the others, by id. Raises OSError."""
+
+    def one(item: tuple[str, Object]) -> tuple[str, str] | None:
+        try:
+            _delete_one(root, item[1])
+        except Changed as error:
+            return item[0], f"{error.filename} {error.strerror}; it stays"
+        return None
+
     with ThreadPoolExecutor(min(THREADS, max(1, len(objects)))) as pool:
-        list(pool.map(lambda each: _delete_one(root, each), objects))
+        return dict(changed for changed in pool.map(one, objects) if changed is not None)
 
 
 def _delete_one(root: ObjectRoot, found: Object) -> None:
