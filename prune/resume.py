@@ -17,6 +17,7 @@ from prune.inventory.site import Site, open_site
 from prune.journal import Event, Journal, open_journal
 from prune.model import Attention, Candidate, Copy, Health, Inventory, PointerState
 from prune.settings.schema import RunSettings, Settings
+from prune.stores.there import is_there
 
 StrPath = str | os.PathLike[str]
 Notify = Callable[[Skipped], object]
@@ -149,7 +150,7 @@ def held(run: RunSettings, found: Resumption, terms: Terms, journal: Journal, ho
         if found.candidate is None:
             return found
         name = holds.lease(run, found.candidate.step, until_ns=terms.means.clock() + hold_ns)
-        if all(os.path.lexists(path) for path in found.candidate.paths):
+        if all(is_there(path) for path in found.candidate.paths):
             return replace(found, lease=name)
         holds.release(run, name)
         found = find(run, replace(terms, told=True), journal)

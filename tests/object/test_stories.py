@@ -1,0 +1,248 @@
+"""What a person meets with a root in a bucket: mirrors, grace, pins, budgets, versions, resuming, verifying."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+
+from prune import holds
+from prune.deletion.undo import undo
+from prune.errors import NothingYet
+from prune.journal import open_journal
+from prune.resume import Terms, find, held
+from prune.settings.schema import SECOND, Guards
+from prune.verify import verify
+from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
+from tests.runs import applied, deleted_steps, planned, settings_of
+from tests.trees.build import step_dirs, step_files
+
+HOUR = 3600 * SECOND
+
+
+def test_a_local_primary_and_its_mirror_in_a_bucket_lose_the_same_steps(
+    bucket: str, state: Path, tmp_path: Path
+) -> None:
+    primary = step_files(tmp_path / "P", range(1, 9))
+    uploaded(primary, bucket)
+
+    outcome = applied(run_on(primary, bucket), state)
+
+    assert deleted_steps(outcome) == deleted_steps(outcome, "mirror") == [1, 2, 3, 4, 5]
+    assert keys(bucket) == sorted(path.name for path in primary.glob("*.pt"))
+
+
+def test_what_the_bucket_lacks_is_not_aligned_and_keeps_older_steps(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_files(tmp_path / "P", range(1, 9))
+    uploaded(primary, bucket)
+    for step in (7, 8):
+        (primary / f"step_000{step}.pt").rename(tmp_path / f"{step}")
+        uploaded(primary, bucket)
+        (tmp_path / f"{step}").rename(primary / f"step_000{step}.pt")
+    from tests.object.store import store_of
+
+    store_of(bucket).delete(["step_0007.pt", "step_0008.pt"])
+
+    assert planned(run_on(primary, bucket), state).cutoff == 4
+
+
+def test_a_changed_local_copy_keeps_the_one_in_the_bucket(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_dirs(tmp_path / "P", range(1, 6))
+    uploaded(primary, bucket)
+    run = run_on(primary, bucket, last=2, guards=Guards(in_flight=300 * SECOND))
+    fresh = time.time()
+
+    import os
+
+    os.utime(primary / "step-1" / "rank_0.pt", (fresh, fresh))
+    outcome = applied(run, state)
+
+    assert 1 not in deleted_steps(outcome, "mirror")
+    assert [key for key in keys(bucket) if key.startswith("step-1/")]
+
+
+def test_grace_leaves_objects_in_place_until_its_end_and_undo_takes_the_note_away(bucket: str, state: Path) -> None:
+    put_all(bucket, step_prefixes(range(1, 6)))
+    run = run_on(bucket, last=2, grace=24 * HOUR)
+    before = keys(bucket)
+    outcome = applied(run, state)
+    plan = planned(run, state)
+    journal = open_journal(f"sqlite:///{state}", write=True)
+
+    back = undo(run, None, now_ns=time.time_ns(), wait_ns=0, journal=journal)
+
+    assert [(copy.step, copy.purged) for copy in outcome.deleted] == [(1, False), (2, False), (3, False)]
+    assert [step.step for step in plan.steps] == [4, 5]
+    assert plan.replicas[0].trash_until_ns is not None
+    assert keys(bucket) == before
+    assert sorted(step for step, _, _ in back.done) == [1, 2, 3]
+    assert [step.step for step in planned(run, state).steps] == [1, 2, 3, 4, 5]
+    journal.close()
+
+
+def test_when_grace_is_over_what_was_withdrawn_goes(bucket: str, state: Path) -> None:
+    put_all(bucket, step_prefixes(range(1, 6)))
+    applied(run_on(bucket, last=2, grace=2 * SECOND), state)
+    time.sleep(3.5)
+
+    outcome = applied(run_on(bucket, last=2, grace=2 * SECOND), state)
+
+    assert outcome.failed == ()
+    assert {key.partition("/")[0] for key in keys(bucket)} == {"step-4", "step-5"}
+
+
+def test_a_step_saved_again_while_the_old_one_waits_is_a_new_one(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 6)))
+    run = run_on(bucket, grace=2 * SECOND)
+    applied(run, state)
+    put_all(bucket, step_keys(range(1, 2), size=2048))
+    shown = planned(run, state)
+    time.sleep(3.5)
+
+    applied(run, state)
+
+    assert 1 in [step.step for step in shown.steps]
+    assert keys(bucket) == ["step_0001.pt", "step_0003.pt", "step_0004.pt", "step_0005.pt"]
+
+
+def test_pins_and_leases_are_keys_that_hold(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 8)))
+    run = run_on(bucket)
+    holds.pin(run, 2, reason="the paper's", now_ns=time.time_ns())
+    lease = holds.lease(run, 1, until_ns=time.time_ns() + HOUR)
+
+    outcome = applied(run, state)
+
+    assert deleted_steps(outcome) == [3, 4]
+    assert ".prune/pins/2.json" in keys(bucket, ours=True)
+    holds.unpin(run, 2)
+    holds.release(run, lease)
+    assert deleted_steps(applied(run, state)) == [1, 2]
+
+
+def test_an_unreadable_pin_blocks(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 8)))
+    put(bucket, ".prune/pins/3.json", b"{")
+
+    plan = planned(run_on(bucket), state)
+
+    assert plan.blocked is not None
+    assert plan.blocked.block == "pins-unreadable"
+
+
+def test_a_bucket_that_held_steps_and_holds_none_blocks(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_files(tmp_path / "P", range(1, 9))
+    uploaded(primary, bucket)
+    applied(run_on(primary, bucket), state)
+    from tests.object.store import store_of
+
+    store_of(bucket).delete(keys(bucket))
+
+    outcome = applied(run_on(primary, bucket, last=2), state)
+
+    assert outcome.blocked is not None
+    assert outcome.blocked.block == "replica-vanished"
+    assert len(list(primary.glob("*.pt"))) == 3
+
+
+def test_a_budget_stands_for_free_space(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 6), size=4096))
+    used = sum(len(data) for data in step_keys(range(1, 6), size=4096).values())
+
+    with_budget = planned(run_on(bucket, capacity=1 << 20), state).replicas[0]
+    without = planned(run_on(bucket), state)
+
+    assert (with_budget.free_bytes, with_budget.total_bytes) == ((1 << 20) - used, 1 << 20)
+    assert without.replicas[0].free_bytes is None
+    assert without.blocked is None
+
+
+def test_a_bucket_that_keeps_versions_frees_nothing_yet_and_says_so(bucket: str, state: Path, s3_server: str) -> None:
+    s3 = boto3.client("s3", endpoint_url=s3_server)
+    s3.put_bucket_versioning(Bucket=bucket.removeprefix("s3://"), VersioningConfiguration={"Status": "Enabled"})
+    put_all(bucket, step_keys(range(1, 8)))
+
+    outcome = applied(run_on(bucket), state)
+
+    assert {copy.bytes for copy in outcome.deleted} == {0}
+    assert "versioned" in {note.kind for note in outcome.attention}
+    assert len(keys(bucket)) == 3
+
+
+def test_resume_prints_the_url_of_what_verifies(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 6)))
+    put(bucket, "step_0005.pt", step_keys(range(5, 6))["step_0005.pt"][:-100])
+    run = run_on(bucket, guards=SETTLED)
+    journal = open_journal(f"sqlite:///{state}", write=True)
+
+    found = find(run, Terms(), journal)
+
+    assert found.candidate is not None
+    assert (found.candidate.step, found.candidate.path) == (4, f"{bucket}/step_0004.pt")
+    assert [skipped.step for skipped in found.skipped] == [5]
+    kept = held(run, found, Terms(), journal, HOUR)
+    assert kept.lease is not None
+    assert [key for key in keys(bucket, ours=True) if key.startswith(".prune/leases/")]
+    journal.close()
+
+
+def test_resume_falls_back_to_a_mirror_in_a_bucket(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_files(tmp_path / "P", range(1, 6))
+    uploaded(primary, bucket)
+    for path in primary.glob("*.pt"):
+        path.write_bytes(b"")
+    journal = open_journal(f"sqlite:///{state}", write=True)
+
+    found = find(run_on(primary, bucket), Terms(), journal)
+
+    assert found.candidate is not None
+    assert (found.candidate.replica, found.candidate.path) == ("mirror", f"{bucket}/step_0005.pt")
+    journal.close()
+
+
+def test_an_empty_bucket_is_a_new_run(bucket: str, state: Path) -> None:
+    journal = open_journal(f"sqlite:///{state}", write=True)
+
+    found = find(run_on(bucket), Terms(), journal)
+
+    assert isinstance(found.error, NothingYet)
+    journal.close()
+
+
+def test_verify_reads_objects_and_tells_damage(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 5)))
+    whole = step_keys(range(3, 4))["step_0003.pt"]
+    put(bucket, "step_0003.pt", whole.replace(b"3" * 64, b"4" * 64, 1))
+
+    found = verify(settings_of(run_on(bucket), state=state), [])
+
+    health = {copy.step: copy.health for copy in found[0].copies}
+    assert health == {1: "intact", 2: "intact", 3: "broken", 4: "intact"}
+
+
+def test_two_folders_of_control_are_trouble(bucket: str, state: Path) -> None:
+    root = f"{bucket}/runs/tiny"
+    put_all(root, step_keys(range(1, 6)))
+    put(root, ".prune/pins/1.json", b"{}")
+    put(f"{bucket}/runs", ".tiny.prune/pins/1.json", b"{}")
+
+    plan = planned(run_on(root), state)
+
+    assert plan.blocked is not None
+    assert plan.blocked.block == "control-unusable"
+
+
+@pytest.mark.parametrize("name", ["epoch=1-step=20.ckpt", "a b#c%d+e~(f)!.pt", "ünïcode-20.pt"])
+def test_names_with_any_characters_are_listed_read_and_deleted(bucket: str, name: str) -> None:
+    from prune.stores.object.root import ObjectRoot
+
+    root = ObjectRoot(f"{bucket}/a=b c")
+    put(f"{bucket}/a=b c", f"step 1/{name}", b"payload")
+
+    assert [entry.path for entry, _ in root.walk("step 1")] == [f"step 1/{name}"]
+    with root.open(f"step 1/{name}") as file:
+        assert file.read() == b"payload"
+    root.remove("step 1")
+    assert keys(bucket) == []
