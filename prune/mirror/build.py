@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from prune.errors import Failed, PruneError
+from prune.errors import Failed
 from prune.inventory.copies import with_measure
 from prune.inventory.judging import members_of
 from prune.inventory.site import OpenReplica
@@ -17,17 +17,17 @@ from prune.layouts.base import Members
 from prune.mirror import place as places
 from prune.mirror.order import Order
 from prune.mirror.place import Place
+from prune.mirror.staging import clear, read_note, token_of
 from prune.mirror.transfer import SMALL, Differs, Landed, Transfer
 from prune.model import Copy, Kind
 from prune.publish.claim import claim
-from prune.publish.target import Target, opaque
-from prune.stores.base import FileStat, read_text
+from prune.publish.target import Target
+from prune.stores.base import FileStat
 from prune.stores.local import LocalRoot
 from prune.stores.pace import measure_copy
 
 SCHEMA = "prune.build/1"
 _THREADS = 4  # small files at once: what waits is the disk's sync
-PREFIX = "copying"  # of our entries in staging/, in letters only as all names there
 
 
 class Changed(Exception):
@@ -128,7 +128,7 @@ class Build:
         assert self.target.root is not None
         going_on = self._continues()
         if not going_on:
-            _clear(self._noted(), self.target)
+            clear(self._noted(), self.target)
             self.discard()
             self.target.control.folder.write_atomic(f"staging/{self.token}.json", json.dumps(self._note()).encode())
         for place in self.places:
@@ -145,10 +145,7 @@ class Build:
 
     def _noted(self) -> object:
         assert self.target.control is not None
-        try:
-            return json.loads(read_text(self.target.control.folder, f"staging/{self.token}.json", limit=256 << 20))
-        except (OSError, ValueError):
-            return None
+        return read_note(self.target.control.folder, f"staging/{self.token}.json")
 
     def _note(self) -> dict[str, object]:
         """What a later build must be of, to go on with what this one leaves."""
@@ -233,55 +230,6 @@ def under_construction(order: Order, source: OpenReplica, target: OpenReplica, *
         finally:
             held.discard()
             held.close()
-
-
-def token_of(order: Order) -> str:
-    """What our entries in ``staging/`` are called for a copy: in letters only, as all names there."""
-    return PREFIX + opaque(order.name)
-
-
-def leftovers(target: OpenReplica) -> set[str]:
-    """The tokens of builds in ``staging/``, at work or left behind. Raises OSError."""
-    assert target.control is not None
-    names = {entry.name.partition(".")[0] for entry in target.control.folder.scan("staging")}
-    return {name for name in names if name.startswith(PREFIX)}
-
-
-def sweep_staging(target: OpenReplica, *, wanted: Collection[str], older_than_ns: int) -> None:
-    """Removes builds that nobody will go on with, once no process is at work on them: those whose copy is there by
-    now or not wanted any more, and those untouched for long. Raises OSError."""
-    assert target.control is not None
-    assert target.root is not None
-    folder = target.control.folder
-    for token in leftovers(target):
-        note = f"staging/{token}.json"
-        if token in wanted and folder.exists(note) and folder.stat(note).mtime_ns > older_than_ns:
-            continue
-        with contextlib.suppress(PruneError), LocalRoot(os.path.join(target.control.path, "staging")) as staging:
-            held = claim(Target(staging, token, target.root.real))
-            try:
-                _clear(_json(folder, note), target)
-                for path in (f"staging/{token}", note):
-                    places.remove_quietly(folder, path)
-            finally:
-                held.discard()
-                held.close()
-
-
-def _clear(noted: object, target: OpenReplica) -> None:
-    """Removes what an earlier build of the same name left beside final names."""
-    assert target.root is not None
-    beside = noted.get("beside") if isinstance(noted, dict) else None
-    for at in beside if isinstance(beside, list) else ():
-        if isinstance(at, str) and at.endswith(places.PART):
-            places.remove_quietly(target.root, at)
-
-
-def _json(folder: LocalRoot, path: str) -> object:
-    try:
-        return json.loads(read_text(folder, path, limit=256 << 20))
-    except (OSError, ValueError):
-        return None
 
 
 def _places(copy: Copy, members: Members, target: OpenReplica, token: str, hidden: bool) -> tuple[Place, ...]:

@@ -5,42 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from prune import planner
-from prune.checking import Checking, Interrupted, Ledger, Means
-from prune.control.lock import SHARED
+from prune.checking import Interrupted
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.recovery import recover
 from prune.deletion.turns import take_turn
 from prune.deletion.volumes import write_volumes
-from prune.engine import fresh_id
-from prune.errors import Busy, PruneError
+from prune.errors import PruneError
 from prune.inventory import gather
 from prune.inventory.site import OpenReplica, Site
 from prune.journal import Event, Journal
 from prune.mirror import pointers, room
-from prune.mirror.appear import appear, sha256_of
-from prune.mirror.build import (
-    Build,
-    Changed,
-    bytes_needed,
-    entries_needed,
-    leftovers,
-    sweep_staging,
-    token_of,
-    under_construction,
-)
-from prune.mirror.expected import Recorded, recorded_for
+from prune.mirror.build import Build, Changed, bytes_needed, entries_needed, under_construction
+from prune.mirror.delivery import Delivery, Unfit
 from prune.mirror.order import Key, Order, Wishes, as_if_mirrored, not_kept, orders
 from prune.mirror.outcome import Conduct, Copied, Mirrored
-from prune.mirror.transfer import Differs, SourceDamaged, Transfer
-from prune.model import Attention, Block, Copy, FailedCopy, Health, Inventory, RunPlan, Verdict
-from prune.settings.schema import MINUTE
-from prune.stores.pace import measure_copy
-
-PUBLISH_WAIT_NS = 10 * MINUTE  # a copy that took an hour waits longer for a lock than a question does
-
-
-class Unfit(Exception):
-    """The source is not fit to be copied."""
+from prune.mirror.staging import leftovers, sweep_staging, token_of
+from prune.model import Attention, Block, Copy, FailedCopy, Inventory, RunPlan
 
 
 @dataclass
@@ -58,9 +38,9 @@ class Job:
     blocks: list[Block] = field(default_factory=list)
     moved_pointers: list[tuple[str, str]] = field(default_factory=list)
     attention: list[Attention] = field(default_factory=list)
-    _settled: set[Key] = field(default_factory=set)
+    settled: set[Key] = field(default_factory=set)
     _relieved: set[Key] = field(default_factory=set)
-    _found: dict[Key, Copy] = field(default_factory=dict)
+    found: dict[Key, Copy] = field(default_factory=dict)
     _inventory: Inventory | None = None
     _plan: RunPlan | None = None
     _recovered: bool = False
@@ -69,7 +49,7 @@ class Job:
 
     def run(self) -> Mirrored:
         """Copies what is missing or damaged. Trouble with one copy or replica stands in the outcome."""
-        self._look()
+        self.look()
         if not self._stand_in_the_way() and self._anything_to_do():
             while not self.conduct.stop and (order := self._choose()) is not None:
                 self._carry_out(order)
@@ -106,9 +86,9 @@ class Job:
             for stone in replica.control.tombstones()
         )
         names = tuple(replica.name for replica in self.targets)
-        return Wishes(names, self.steps, self.source, stones, frozenset(self._settled), dict(self._found))
+        return Wishes(names, self.steps, self.source, stones, frozenset(self.settled), dict(self.found))
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """The site as it is now, and what the plan would be with every mirror up to date."""
         now = self.conduct.clock()
         wishes: list[Wishes] = []
@@ -123,7 +103,7 @@ class Job:
         )
         self._plan = planner.plan(imagine(self._inventory), self.site.run, now)
 
-    def _orders(self) -> list[Order]:
+    def orders(self) -> list[Order]:
         return self._orders_for(self.wishes)
 
     def _orders_for(self, wishes: Wishes) -> list[Order]:
@@ -147,7 +127,7 @@ class Job:
 
     def _anything_to_do(self) -> bool:
         assert self._inventory is not None
-        if self._orders():
+        if self.orders():
             return True
         return any(
             pointers.lagging(self.site, target, self._inventory) or self._left_behind(target) for target in self.targets
@@ -164,14 +144,14 @@ class Job:
     def _choose(self) -> Order | None:
         """The next order, chosen under the locks."""
         with Locks() as locks:
-            if not self._lock(locks, self.conduct.wait_ns):
+            if not self.lock(locks, self.conduct.wait_ns):
                 return None
-            self._look()
-            found = self._orders()
+            self.look()
+            found = self.orders()
         self._total = max(self._total, self._done + sum(order.source.size or 0 for order in found))
         return found[0] if found else None
 
-    def _lock(self, locks: Locks, wait_ns: int) -> bool:
+    def lock(self, locks: Locks, wait_ns: int) -> bool:
         blocks = make_controls(self.site)
         block = blocks[0] if blocks else take_turn(locks, self.journal, self.site.run.name, wait_ns=wait_ns)
         block = block or take(self.site, locks, wait_ns=wait_ns)
@@ -195,113 +175,18 @@ class Job:
         try:
             with under_construction(order, source, target, hidden=self._hidden) as build:
                 if self._has_room(build, key):
-                    self._copy_and_publish(build)
+                    Delivery(self, build).run()
         except Interrupted:
             return
         except Unfit:
             return  # chosen again from another replica, or not at all
         except (Changed, FileNotFoundError) as error:
-            self._settled.add(key)
+            self.settled.add(key)
             self._note(order, str(error))
         except PruneError as error:
-            self._fail(order, str(error))
+            self.fail(order, str(error))
         except OSError as error:
-            self._fail(order, f"{error.filename or order.name}: {error.strerror}")
-
-    def _copy_and_publish(self, build: Build) -> None:
-        order = build.order
-        try:
-            recorded = self._check_source(build)
-            build.run(self._transfer(build.target), recorded.hashes)
-        except Interrupted:
-            raise
-        except SourceDamaged as damage:
-            build.discard()
-            self._source_is(build, Verdict(Health.BROKEN, f"{order.name}: {damage}"))
-            raise Unfit from damage
-        except Differs as error:
-            build.discard()
-            self._fail(order, f"{order.name}: {error}")
-            return
-        except Busy:
-            raise
-        except BaseException:
-            build.discard()
-            raise
-        if recorded.complete:
-            self._source_is(build, Verdict(Health.INTACT))
-        self._publish(build)
-
-    def _check_source(self, build: Build) -> Recorded:
-        """What is recorded for the source's files; where that is not all, the source is read in full first."""
-        copy = build.order.source
-        checking = Checking(self.site, Means(stop=self.conduct.stop, clock=self.conduct.clock), Ledger(self.journal))
-        look = checking.look(copy)
-        if look is None or look.copy.identity != copy.identity:
-            raise Changed(f"{build.order.name} changed before it was copied")
-        recorded = recorded_for(build.source, copy, build.members)
-        found = look.copy
-        if look.to_read and not recorded.complete:
-            found = checking.read(look)
-        if found.health is None or not found.health.restorable:
-            if not build.order.pointer:
-                checking.tell([found])
-                self._found[copy.step, copy.replica] = replace(found, listed=copy.listed)
-            raise Unfit
-        return recorded
-
-    def _source_is(self, build: Build, verdict: Verdict) -> None:
-        """Copying read all of the source: what that says of it is remembered as a check would be."""
-        copy, now = build.order.source, self.conduct.clock()
-        assert build.source.root is not None
-        if build.order.pointer:
-            return
-        self.journal.verified(build.source.root.real, copy.paths, copy.identity, verdict, now)
-        if verdict.health is Health.BROKEN:
-            self.journal.add([Event(now, self.site.run.name, "damage", copy.step, copy.replica,
-                                    data={"detail": verdict.detail})])  # fmt: skip
-        verified = now if verdict.health is Health.INTACT else None
-        self._found[copy.step, copy.replica] = replace(
-            copy, health=verdict.health, detail=verdict.detail, verified_ns=verified
-        )
-
-    def _publish(self, build: Build) -> None:
-        order = build.order
-        with Locks() as locks:
-            if not self._lock(locks, max(self.conduct.wait_ns, PUBLISH_WAIT_NS)):
-                self._settled.add((order.step, order.target))
-                return  # what was built waits for the next run
-            if not (self._still_stands(order) and build.source_unchanged() and build.replaced_unchanged()):
-                build.discard()
-                raise Changed(f"{order.name} was changed, pruned or copied by another while it was copied")
-            assert self.site.layout is not None
-            now = locks.now_ns(self.conduct.clock())
-            plan = fresh_id(self.conduct.clock())
-            manifest = appear(build, self.site.layout, now_ns=now, repaired_ns=self.site.run.guards.repaired, plan=plan)
-        self._tell(build, sha256_of(manifest), plan)
-
-    def _still_stands(self, order: Order) -> bool:
-        """Whether a fresh look still gives this very order; a pointer's copy needs none."""
-        if order.pointer:
-            return True
-        self._look()
-        return any(_same(order, now) for now in self._orders())
-
-    def _tell(self, build: Build, sha256: str, plan: str) -> None:
-        order, now = build.order, self.conduct.clock()
-        self._settled.add((order.step, order.target))
-        if order.pointer:
-            self.moved_pointers.append((order.target, order.name))
-            return
-        size = sum(landed.size for landed in build.landed.values())
-        self.copied.append(Copied(order.step, order.target, size, sha256, order.replaces is not None))
-        assert build.target.root is not None
-        measure, first = measure_copy(build.target.root, order.source.paths)
-        self.journal.verified(
-            build.target.root.real, order.source.paths, measure.identity(first), Verdict(Health.INTACT), now
-        )
-        data = {"bytes": size, "sha256": sha256, "from": order.source.replica, "repaired": order.replaces is not None}
-        self.journal.add([Event(now, self.site.run.name, "mirrored", order.step, order.target, plan, data)])
+            self.fail(order, f"{error.filename or order.name}: {error.strerror}")
 
     # --- room ------------------------------------------------------------------------------------------------
 
@@ -312,9 +197,9 @@ class Job:
         if short is None:
             return True
         if key in self._relieved:
-            self._settled |= {(order.step, order.target) for order in self._orders() if order.target == key[1]}
+            self.settled |= {(order.step, order.target) for order in self.orders() if order.target == key[1]}
             root = build.target.settings.root
-            self._fail(build.order, f"{short} on {root}, and policy lets go of nothing more there")
+            self.fail(build.order, f"{short} on {root}, and policy lets go of nothing more there")
             self.attention.append(
                 Attention("mirror-too-small", key[1], f"step {key[0]} {short}",
                           "give it a larger volume, or keep fewer steps: it needs room for N + 1")
@@ -343,9 +228,9 @@ class Job:
         if self.conduct.stop or any(block.block == "locked" for block in self.blocks):
             return
         with Locks() as locks:
-            if not self._lock(locks, self.conduct.wait_ns):
+            if not self.lock(locks, self.conduct.wait_ns):
                 return
-            self._look()
+            self.look()
             assert self._inventory is not None
             for target in mirrors:
                 done, failed = pointers.follow(self.site, target, self._inventory, hidden=self._hidden)
@@ -381,20 +266,14 @@ class Job:
     def _hidden(self) -> bool:
         return self.site.layout is not None and self.site.layout.reads_every_entry
 
-    def _transfer(self, target: OpenReplica) -> Transfer:
-        kind = target.mount.file_system if target.mount else None
-        remote = kind is None or kind in SHARED or kind.startswith("fuse.")
-        cold = remote if self.conduct.cold is None else self.conduct.cold
-        return Transfer(tick=self._tick, cold=cold, landed=self.conduct.landed)
-
-    def _tick(self, count: int) -> None:
+    def tick(self, count: int) -> None:
         if self.conduct.stop:
             raise Interrupted
         self._done += count
         self.conduct.progress("copying", self._done, max(self._total, self._done))
 
-    def _fail(self, order: Order, error: str) -> None:
-        self._settled.add((order.step, order.target))
+    def fail(self, order: Order, error: str) -> None:
+        self.settled.add((order.step, order.target))
         self.failed.append(FailedCopy(order.step, order.target, error))
         now = self.conduct.clock()
         self.journal.add([Event(now, self.site.run.name, "failed", order.step, order.target,
@@ -403,11 +282,3 @@ class Job:
     def _note(self, order: Order, detail: str) -> None:
         self.attention.append(Attention("changed", order.target, f"step {order.step}: {detail}",
                                         "the next run copies it as it is then"))  # fmt: skip
-
-
-def _same(order: Order, now: Order) -> bool:
-    """Whether an order still stands as it was carried out, as far as the top entries tell."""
-    return (order.step, order.target) == (now.step, now.target) and all(
-        (one and (one.replica, one.paths, one.listed)) == (other and (other.replica, other.paths, other.listed))
-        for one, other in ((order.source, now.source), (order.replaces, now.replaces))
-    )

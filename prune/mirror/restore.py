@@ -32,7 +32,7 @@ class _Restore(Job):
         return [self.site.primary]
 
     def once(self) -> None:
-        self._look()
+        self.look()
         self._refuse()
         while not self._there and not self.conduct.stop and (order := self._choose()) is not None:
             self._carry_out(order)
@@ -44,17 +44,17 @@ class _Restore(Job):
     def _there(self) -> bool:
         return bool(self.copied or self.moved_pointers)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         now = self.conduct.clock()
         self._inventory = gather(self.site, now_ns=now, evidence=self.journal.evidence, before=self._inventory)
         self._plan = planner.plan(self._inventory, self.site.run, now)
 
-    def _orders(self) -> list[Order]:
+    def orders(self) -> list[Order]:
         assert self._inventory is not None
         name = self.site.primary.name
         held = self._inventory.copies.get(self.copy.step, {})
         source = held.get(self.copy.replica)
-        if (self.copy.step, name) in self._settled:
+        if (self.copy.step, name) in self.settled:
             return []
         if source is None or source.paths != self.copy.paths:  # a full copy under a pointer's name
             return [Order(self.copy.step, self.copy, name, pointer=True)]
@@ -65,7 +65,7 @@ class _Restore(Job):
         if not primary.usable or primary.read_only:
             detail = primary.trouble[0].detail if primary.trouble else "it is mounted read-only"
             raise Blocked(f"{self.site.run.name}: the primary cannot be restored to: {detail}")
-        there = next((order.replaces for order in self._orders()), None)
+        there = next((order.replaces for order in self.orders()), None)
         if there is not None and there.busy is not None:
             raise Failed(f"step {there.step} on the primary is not replaced: {there.busy} has it open")
 
@@ -80,9 +80,9 @@ class _Restore(Job):
     def _settle(self) -> None:
         """It is wanted again: no tombstone binds it any more; pointers that the primary lost come back with it."""
         with Locks() as locks:
-            if not self._lock(locks, self.conduct.wait_ns):
+            if not self.lock(locks, self.conduct.wait_ns):
                 return  # it is there and whole; the next pass does the rest
-            self._look()
+            self.look()
             for replica in self.site.replicas:
                 if replica.control is not None and replica.usable:
                     with suppress(OSError):  # a stone that stays keeps mirrors from getting it, and is told then

@@ -274,7 +274,7 @@ def test_a_build_that_another_process_is_at_work_on_is_left_to_it(tmp_path: Path
     """It holds a lock on its claim; the step it copies is not copied by two."""
     import fcntl
 
-    from prune.mirror.build import PREFIX
+    from prune.mirror.staging import PREFIX
     from prune.publish.target import opaque
 
     primary = step_dirs(tmp_path / "P", [10])
