@@ -124,7 +124,7 @@ class Checking:
             health=verdict.health,
             detail=verdict.detail,
             link=found.link or link_out(replica.root, links),
-            weights_only=self.site.layout.weights_only(members),
+            weights_only=bool(copy.thinned) or self.site.layout.weights_only(members),
             content=content_digest(in_force[0]) if in_force else None,
         )
         return self._to_be_read(found, members, manifests)

@@ -222,7 +222,12 @@ class Evidence:
 
 
 def known_to_differ(one: Copy, other: Copy) -> bool:
-    """Whether two copies of a step are known to hold different bytes: by their manifests, else by their sizes."""
+    """Whether two copies of a step are known to hold different bytes: by their manifests, else by their sizes.
+
+    Of a thinned copy and one that is not yet, nothing is known: what both hold may well be equal.
+    """
+    if bool(one.thinned) != bool(other.thinned):
+        return False
     if one.content and other.content:
         return one.content != other.content
     sizes_known = one.measured and other.measured and one.size is not None and other.size is not None

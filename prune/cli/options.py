@@ -77,6 +77,7 @@ KEPT = (
     _option(_KEPT, "--keep-daily", metavar="N", help="One step of each of N days."),
     _option(_KEPT, "--keep-weekly", metavar="N", help="One step of each of N weeks."),
     _option(_KEPT, "--keep-best", metavar="METRIC:min|max[:COUNT]", help="The best restorable steps by a metric."),
+    _option(_KEPT, "--keep-full", metavar="K", help="Older kept steps than the K newest lose all but their weights."),
     _option(
         _KEPT, "--in-flight", metavar="DURATION", help="What was modified less than this ago is being written; 5m."
     ),

@@ -124,6 +124,10 @@ class Control:
             self._stones = tombstones.parse(self._log("tombstones"))
         return self._stones
 
+    def thinned(self) -> list[Tombstone]:
+        """What was taken out of steps that stay, here, as the log stands now. Raises OSError."""
+        return tombstones.parse_thinned(self._log("tombstones"))
+
     def bury(self, stones: Sequence[Tombstone]) -> None:
         self.folder.append("tombstones", b"".join(tombstones.line(stone) for stone in stones))
         self._stones = None

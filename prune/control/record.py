@@ -16,6 +16,7 @@ from prune.model import Identity
 
 State = Literal["intent", "withdrawn", "purging", "purged", "back"]
 _LETTERS = string.ascii_lowercase
+THINNED = "thinned"  # why parts of a step went that itself stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Withdrawal:
     bytes: int
     at_ns: int
     until_ns: int | None = None  # purge not before; None: at once
-    why: str = "pruned"  # or "repaired", "orphan"
+    why: str = "pruned"  # or "repaired", "orphan", "thinned"
     state: State = "intent"
+    folders: tuple[tuple[str, int], ...] = ()  # directories that stay, with the mtimes they must have afterwards
 
 
 def opaque_name() -> str:
@@ -43,6 +45,7 @@ def opaque_name() -> str:
 
 def intent_line(withdrawal: Withdrawal) -> bytes:
     identity = withdrawal.identity
+    folders = {"folders": [list(folder) for folder in withdrawal.folders]} if withdrawal.folders else {}
     return _line({
         "op": "intent",
         "id": withdrawal.id,
@@ -53,6 +56,7 @@ def intent_line(withdrawal: Withdrawal) -> bytes:
         "bytes": withdrawal.bytes,
         "at": withdrawal.at_ns,
         "why": withdrawal.why,
+        **folders,
     })  # fmt: skip
 
 
@@ -105,6 +109,7 @@ def _apply(found: dict[str, Withdrawal], entry: dict[str, Any]) -> None:
                 int(entry["bytes"]),
                 int(entry["at"]),
                 why=str(entry.get("why", "pruned")),
+                folders=tuple((str(path), int(mtime_ns)) for path, mtime_ns in entry.get("folders", ())),
             )
         case "withdrawn":
             until = entry["until"]

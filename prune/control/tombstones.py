@@ -14,6 +14,7 @@ class Tombstone:
     size: int
     mtime_ns: int
     content: str | None = None
+    parts: tuple[str, ...] = ()  # what was taken out of a step that stays; ``name`` is the first of them
 
     def binds(self, *, name: str, step: int, size: int, mtime_ns: int, content: str | None) -> bool:
         """Whether a copy is the very one that was pruned; a re-saved step of the same number is a new one."""
@@ -25,9 +26,11 @@ class Tombstone:
 
 
 def line(stone: Tombstone, *, lifted: bool = False) -> bytes:
-    data = {"name": stone.name, "step": stone.step, "size": stone.size, "mtime_ns": stone.mtime_ns}
+    data: dict[str, object] = {"name": stone.name, "step": stone.step, "size": stone.size, "mtime_ns": stone.mtime_ns}
     if stone.content is not None:
         data["content"] = stone.content
+    if stone.parts:
+        data["parts"] = stone.parts
     if lifted:
         data["lifted"] = True
     return b"\n" + json.dumps(data, separators=(",", ":")).encode() + b"\n"
@@ -42,7 +45,7 @@ def parse(data: bytes) -> list[Tombstone]:
         try:
             entry = json.loads(text)
             stone = Tombstone(str(entry["name"]), int(entry["step"]), int(entry["size"]), int(entry["mtime_ns"]),
-                              entry.get("content"))  # fmt: skip
+                              entry.get("content"), tuple(map(str, entry.get("parts", ()))))  # fmt: skip
         except (ValueError, KeyError, TypeError):
             continue
         if entry.get("lifted"):
@@ -50,6 +53,11 @@ def parse(data: bytes) -> list[Tombstone]:
         else:
             found[stone] = None
     return list(found)
+
+
+def parse_thinned(data: bytes) -> list[Tombstone]:
+    """Those in force that speak of parts alone. They are few among many: other lines are not parsed."""
+    return parse(b"\n".join(line for line in data.split(b"\n") if b'"parts"' in line)) if b'"parts"' in data else []
 
 
 def binding(stones: Iterable[Tombstone], *, name: str, step: int, size: int, mtime_ns: int,

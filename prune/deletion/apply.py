@@ -26,11 +26,13 @@ from prune.model import (
     DeletedCopy,
     FailedCopy,
     GuardedStep,
+    GuardHold,
     Inventory,
     RunOutcome,
     RunPlan,
     StepPlan,
 )
+from prune.planner.thinning import nothing_goes
 from prune.settings.schema import RunSettings
 
 
@@ -92,7 +94,7 @@ def _quiet(site: Site, inventory: Inventory, plan: RunPlan, now_ns: int, conduct
     orphans = any(orphan.decision is Decision.DELETE for orphan in plan.orphans)
     trashed = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
     to_write = volumes_to_write(site) or memories_to_write(site, plan, inventory, now_ns)
-    return not (plan.victims or orphans or trashed or to_write)
+    return not (plan.victims or plan.thinned or orphans or trashed or to_write)
 
 
 def _under_locks(
@@ -118,7 +120,7 @@ def _under_locks(
     inventory = replace(inventory, clock="volume", skew_seconds=skew)
     plan = _planned(site, inventory, now, conduct)
     attention = _remember(site, plan, inventory, now) if plan.blocked is None else []
-    if plan.victims:
+    if plan.victims or plan.thinned:
         inventory, plan = check_newest(site, inventory, plan, lambda i: _planned(site, i, now, conduct), journal, now,
                                        conduct.progress)  # fmt: skip
     conduct.planned(plan)
@@ -170,7 +172,7 @@ def _take_off_the_listing(site: Site, tally: Tally) -> None:
 
 
 def _counter(conduct: Conduct, plan: RunPlan) -> Callable[[DeletedCopy], None]:
-    total = sum(len(step.copies) for step in plan.victims)
+    total = sum(len(step.goes) for step in plan.steps)
     done = 0
 
     def told(copy: DeletedCopy) -> None:
@@ -183,15 +185,16 @@ def _counter(conduct: Conduct, plan: RunPlan) -> Callable[[DeletedCopy], None]:
 
 
 def _cut_down(plan: RunPlan, reviewed: RunPlan | None) -> tuple[RunPlan, list[GuardedStep]]:
-    """The fresh plan with no victim that the reviewed plan did not delete, just as it was then."""
+    """The fresh plan with no victim that the reviewed plan did not delete, just as it was then; thinning likewise."""
     if reviewed is None:
         return plan, []
     known = {step.step: step for step in reviewed.victims}
+    thinned = {step.step: step for step in reviewed.thinned}
     dropped: list[GuardedStep] = []
     steps: list[StepPlan] = []
     for step in plan.steps:
         if step.decision is not Decision.DELETE:
-            steps.append(step)
+            steps.append(_thinned_as_reviewed(step, thinned.get(step.step)))
             if step.step in known and step.decision is Decision.KEEP:
                 dropped.append(GuardedStep(step.step, None, "changed", f"is kept now: {', '.join(step.reasons)}"))
             continue
@@ -201,6 +204,19 @@ def _cut_down(plan: RunPlan, reviewed: RunPlan | None) -> tuple[RunPlan, list[Gu
         elif step.step in known:
             dropped.append(GuardedStep(step.step, None, "changed", why))
     return replace(plan, steps=tuple(steps)), dropped
+
+
+def _thinned_as_reviewed(fresh: StepPlan, reviewed: StepPlan | None) -> StepPlan:
+    """The kept step, thinned only where the reviewed plan thins it of the same parts."""
+    if not fresh.thinned or (reviewed is not None and _same_parts(reviewed, fresh)):
+        return fresh
+    return nothing_goes(fresh, GuardHold("changed", None, None, "is not thinned so by the reviewed plan"))
+
+
+def _same_parts(reviewed: StepPlan, fresh: StepPlan) -> bool:
+    if reviewed.thin is None or fresh.thin is None or _differs(reviewed, fresh) is not None:
+        return False
+    return (reviewed.thin.paths, reviewed.thin.bytes.keys()) == (fresh.thin.paths, fresh.thin.bytes.keys())
 
 
 def _gone_since(plan: RunPlan, reviewed: RunPlan | None) -> list[tuple[int, str]]:
@@ -236,6 +252,7 @@ def _outcome(
         gone=tuple(tally.gone),
         failed=tuple(tally.failed),
         orphans_deleted=tuple(tally.orphans),
+        thinned=tuple(tally.thinned),
         attention=(*plan.attention, *attention),
     )
 
@@ -276,7 +293,8 @@ def _told(outcome: RunOutcome, journal: Journal, plan_id: str, conduct: Conduct)
         "ok": outcome.blocked is None and not outcome.failed,
         "blocked": outcome.blocked.block if outcome.blocked else None,
         "deleted": len(outcome.deleted),
-        "bytes": sum(copy.bytes for copy in outcome.deleted),
+        "thinned": len(outcome.thinned),
+        "bytes": sum(copy.bytes for copy in (*outcome.deleted, *outcome.thinned)),
         "guarded": len({held.step for held in outcome.guarded}),
         "failed": len(outcome.failed),
     }
@@ -293,11 +311,19 @@ def _journal_deletions(
 ) -> None:
     why = f"not kept by: {planner.describe(run.keep)}; cutoff {plan.cutoff}"
     paths = {(copy.step, copy.replica): list(copy.paths) for step in plan.steps for copy in step.copies}
+    parts = {(copy.step, copy.replica): list(copy.paths) for step in plan.thinned for copy in step.goes}
     events = [
         Event(now_ns, run.name, "deleted", c.step, c.replica, plan_id,
               {"bytes": c.bytes, "files": c.files, "purged": c.purged, "why": why,
                "paths": paths.get((c.step, c.replica), [])})
         for c in tally.deleted
+    ]  # fmt: skip
+    kept_full = planner.describe(run.keep)
+    events += [
+        Event(now_ns, run.name, "thinned", c.step, c.replica, plan_id,
+              {"bytes": c.bytes, "files": c.files, "purged": c.purged, "why": kept_full,
+               "paths": parts.get((c.step, c.replica), [])})
+        for c in tally.thinned
     ]  # fmt: skip
     events += [Event(now_ns, run.name, "gone", step, replica, plan_id) for step, replica in tally.gone]
     events += [Event(now_ns, run.name, "failed", f.step, f.replica, plan_id, {"error": f.error}) for f in tally.failed]

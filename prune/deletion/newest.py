@@ -8,8 +8,7 @@ from dataclasses import replace
 from prune.inventory.content import checked, content_verdict
 from prune.inventory.site import Site
 from prune.journal import Event, Journal
-from prune.model import Copy, Decision, Health, Inventory, RunPlan
-from prune.settings.schema import RunSettings
+from prune.model import Copy, Decision, Health, Inventory, RunPlan, Verdict
 
 Progress = Callable[[str, int, int], None]
 
@@ -27,32 +26,44 @@ def check_newest(
 
     Goes down from the newest kept step until one passes or cannot be checked; results are remembered by identity.
     """
-    while plan.victims and site.run.guards.verify == "newest":
-        target = _newest_unchecked(plan, site.run)
-        if target is None:
+    while (plan.victims or plan.thinned) and site.run.guards.verify == "newest":
+        copies = _newest_copies(plan)
+        _note_checked(site, copies, journal)
+        target = [copy for copy in copies if copy.verified_ns is None]
+        if not target:
             return inventory, plan
         progress("verifying", 0, len(target))
         found = {copy.replica: check_copy(site, copy, journal, now_ns) for copy in target}
-        copies = {step: dict(of_step) for step, of_step in inventory.copies.items()}
-        copies[target[0].step].update(found)
-        inventory = replace(inventory, copies=copies)
+        every = {step: dict(of_step) for step, of_step in inventory.copies.items()}
+        every[target[0].step].update(found)
+        inventory = replace(inventory, copies=every)
         plan = planned(inventory)
         if all(copy.health is not Health.BROKEN for copy in found.values()):
             return inventory, plan
     return inventory, plan
 
 
-def _newest_unchecked(plan: RunPlan, run: RunSettings) -> list[Copy] | None:
-    """The restorable copies of the newest kept step, None where they have all been checked by content."""
+def _newest_copies(plan: RunPlan) -> list[Copy]:
+    """The restorable copies, on required replicas, of the newest kept step that has any."""
     required = {replica.name for replica in plan.replicas if replica.required}
     for step in reversed(plan.steps):
         if step.decision is Decision.DELETE:
             continue
         copies = [c for c in step.copies if c.replica in required and c.health is not None and c.health.restorable]
         if copies:
-            unchecked = [copy for copy in copies if copy.verified_ns is None]
-            return unchecked or None
-    return None
+            return copies
+    return []
+
+
+def _note_checked(site: Site, copies: list[Copy], journal: Journal) -> None:
+    """What was read in full while it was looked at counts as checked from now on."""
+    for copy in copies:
+        root = site.by_name(copy.replica).root
+        if root is None or copy.verified_ns is None:
+            continue
+        if journal.evidence(root.real, copy.paths, copy.identity) is None:
+            verdict = Verdict(Health.INTACT, copy.detail)
+            journal.verified(root.real, copy.paths, copy.identity, verdict, copy.verified_ns)
 
 
 def check_copy(site: Site, copy: Copy, journal: Journal, now_ns: int) -> Copy:

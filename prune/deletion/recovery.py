@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from prune.control import record
-from prune.control.record import Withdrawal
+from prune.control.record import THINNED, Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.deletion import trash
 from prune.inventory.site import OpenReplica, Site
+from prune.settings.schema import DAY
 
+CONFLICT_KEPT_NS = 7 * DAY  # what cannot go back to where it was waits this long for a person
 Where = tuple[OpenReplica, Withdrawal]
 REPAIRED = "repaired"  # why a damaged copy went: a good one took its place
 
@@ -77,6 +79,9 @@ def _each(together: list[Where], result: Recovered, settle: Callable[[Where, Rec
 def _back(where: Where, result: Recovered) -> None:
     replica, withdrawal = where
     assert replica.control is not None
+    if _step_is_gone(replica, withdrawal):
+        _keep_for_a_person(where, result)
+        return
     trouble = trash.put_back(replica, withdrawal)
     if trouble is not None:
         result.failed.append((withdrawal.step, replica.name, trouble))
@@ -88,6 +93,26 @@ def _back(where: Where, result: Recovered) -> None:
         result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
         return
     result.back.append((withdrawal.step, replica.name))
+
+
+def _step_is_gone(replica: OpenReplica, withdrawal: Withdrawal) -> bool:
+    """Whether parts of a step have nowhere to come back to: somebody took the step itself since."""
+    assert replica.root is not None
+    if withdrawal.why != THINNED:
+        return False
+    try:
+        return not any(replica.root.exists(folder) for folder, _ in withdrawal.folders)
+    except OSError:
+        return False
+
+
+def _keep_for_a_person(where: Where, result: Recovered) -> None:
+    replica, withdrawal = where
+    assert replica.control is not None
+    try:
+        replica.control.append_record(record.withdrawn_line(withdrawal.id, withdrawal.at_ns + CONFLICT_KEPT_NS))
+    except OSError as error:
+        result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
 
 
 def _repaired(where: Where, result: Recovered, until_ns: int) -> None:

@@ -24,7 +24,6 @@ from prune.model import (
     SECOND,
     Block,
     Copy,
-    Decision,
     DeletedCopy,
     FailedCopy,
     GuardedStep,
@@ -64,6 +63,7 @@ class Tally:
     gone: list[tuple[int, str]] = field(default_factory=list)
     failed: list[FailedCopy] = field(default_factory=list)
     orphans: list[tuple[str, str, int]] = field(default_factory=list)
+    thinned: list[DeletedCopy] = field(default_factory=list)
     blocked: Block | None = None
 
     def hold(self, step: int, replica: str | None, guard: str, detail: str) -> None:
@@ -91,8 +91,8 @@ class Sweep:
     _look_cost_ns: int = 0
 
     def run(self) -> Tally:
-        """Deletes the plan's victims. Everything that went otherwise stands in the tally."""
-        victims = list(self.plan.victims)
+        """Deletes the plan's victims, then thins. Everything that went otherwise stands in the tally."""
+        victims = [*self.plan.victims, *self.plan.thinned]
         self._signals = self._read_signals()
         self._looked_ns = time.monotonic_ns()
         with Hands(self.site, victims) as self._hands:
@@ -100,13 +100,14 @@ class Sweep:
                 chosen, victims = victims[: self.terms.batch], victims[self.terms.batch :]
                 self._batch(chosen)
             self._collect(wait=True)
-        self.tally.deleted.sort(key=lambda copy: (copy.step, copy.replica))
+        for went in (self.tally.deleted, self.tally.thinned):
+            went.sort(key=lambda copy: (copy.step, copy.replica))
         return self.tally
 
     def _batch(self, chosen: Sequence[StepPlan]) -> None:
         chosen = self._standing(self._look_again(chosen))
-        if not chosen or self.tally.blocked is not None:
         self.tally.blocked = self.tally.blocked or self.locks.passed_on()
+        if not chosen or self.tally.blocked is not None:
             return
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
@@ -120,10 +121,10 @@ class Sweep:
 
     def _look_again(self, chosen: Sequence[StepPlan]) -> list[StepPlan]:
         """The steps that a fresh look still deletes. Blocks end the sweep."""
-        lost = self.locks.lost()
         self.tally.blocked = self.locks.passed_on()
         if self.tally.blocked is not None:
             return []
+        lost = self.locks.lost()
         if lost is not None:
             self.tally.blocked = Block("locked", lost, "the lock was lost to another process; nothing more is deleted")
             return []
@@ -157,10 +158,10 @@ class Sweep:
             now = fresh.get(step.step)
             if now is None:
                 self._gone(step.copies)
-            elif now.decision is Decision.DELETE:
+            elif now.goes and now.decision is step.decision:
                 still.append(self._unchanged_copies(step, now))
-            elif now.guards:
-                for hold in now.guards:
+            elif holds := now.guards or (now.thin.guards if now.thin is not None else ()):
+                for hold in holds:
                     self.tally.hold(step.step, hold.replica, hold.guard, hold.detail)
             else:
                 self.tally.hold(step.step, None, "changed", f"is kept now: {', '.join(now.reasons)}")
@@ -186,7 +187,8 @@ class Sweep:
         """A last look at the copies themselves: those that are as planned; the others are held by what changed."""
         moved: dict[int, tuple[str, str]] = {}
         for replica in self.site.replicas:
-            mine = [copy for step in chosen for copy in step.copies if copy.replica == replica.name]
+            planned = [copy for step in chosen for copy in (*step.copies, *(step.goes if step.thinned else ()))]
+            mine = [copy for copy in planned if copy.replica == replica.name]
             for copy, why in self._moved_on(replica, mine):
                 moved.setdefault(copy.step, (replica.name, why))
         for step, (name, why) in moved.items():
@@ -269,7 +271,7 @@ class Sweep:
                 out.append(going)
             elif going.unlinked:
                 self._deleted(going, purged=True)
-            elif copy.step not in batch.put_back:
+            elif copy.step not in batch.put_back and going.withdrawal.why != record.THINNED:
                 self.tally.gone.append((copy.step, copy.replica))
         if self.terms.grace_ns:
             for going in out:
@@ -320,7 +322,8 @@ class Sweep:
 
     def _deleted(self, going: Going, *, purged: bool) -> None:
         copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
-        self.tally.deleted.append(copy)
+        went = self.tally.thinned if going.withdrawal.why == record.THINNED else self.tally.deleted
+        went.append(copy)
         self.told(copy)
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prune.control.record import Withdrawal
+from prune.control.record import THINNED, Withdrawal
 from prune.deletion import objects
 from prune.inventory.site import OpenReplica
 from prune.stores.local import LocalRoot
@@ -73,11 +73,24 @@ def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
         except OSError as error:
             return f"{path}: {error.strerror}; the withdrawn copy is in {trash.root}/trash/{name}"
     try:
+        times_as_before(replica, withdrawal)
         sync_parents(replica.root, [path for path, _ in withdrawal.moves])
         trash.fsync("trash")
     except OSError as error:
         return f"{replica.root.root}: {error.strerror}"
     return None
+
+
+def times_as_before(replica: OpenReplica, withdrawal: Withdrawal) -> None:
+    """Gives the directories that parts were taken out of, or put back into, the mtimes they had.
+
+    Trainers rotate, and choose what is newest, by the mtimes of directories: an old step must not become the newest
+    because something in it was renamed. Raises OSError.
+    """
+    assert replica.root is not None
+    for folder, mtime_ns in withdrawal.folders:
+        with contextlib.suppress(FileNotFoundError):  # the step has gone meanwhile
+            replica.root.set_mtime(folder, mtime_ns)
 
 
 Remove = Callable[[LocalRoot, str], int]
@@ -97,7 +110,7 @@ def purge(replica: OpenReplica, withdrawal: Withdrawal, remove: Remove = LocalRo
             continue
         except OSError as error:
             trouble = trouble or f"{name}: {error.strerror}"
-    if trouble is None:
+    if trouble is None and withdrawal.why != THINNED:
         _forget_manifests(replica, withdrawal)
     return Purged(files, trouble)
 

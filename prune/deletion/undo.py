@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from prune.control import record
-from prune.control.record import Withdrawal
+from prune.control.record import THINNED, Withdrawal
 from prune.control.volume import Held, Peer, Volume, new_id
 from prune.deletion import trash
 from prune.deletion.locks import Locks, make_controls, take
@@ -103,7 +103,7 @@ def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever:
     block = blocks[0] if blocks else take_turn(locks, journal, site.run.name, wait_ns=wait_ns)
     block = block or take(site, locks, wait_ns=wait_ns)
     if block is not None:
-        raise Blocked(f"{block.replica}: {block.detail}")
+        raise Blocked(f"{block.replica}: {block.detail}" if block.replica else block.detail)
 
 
 def _trashed(site: Site) -> list[Where]:
@@ -143,8 +143,10 @@ def _sweep_unrecorded(replica: OpenReplica, result: Settled) -> None:
     if replica.control is None or replica.trouble:
         return
     try:
+        recorded = {name for withdrawal in replica.control.trashed() for _, name in withdrawal.moves}
         for name in replica.control.trash_names():
-            replica.control.folder.remove(f"trash/{name}")
+            if name not in recorded:
+                replica.control.folder.remove(f"trash/{name}")
         if not replica.control.trashed():
             replica.control.clear_record()
     except OSError as error:

@@ -15,13 +15,11 @@ from prune.control import record
 from prune.control.record import Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.deletion import objects, trash
+from prune.deletion.recovery import CONFLICT_KEPT_NS
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Copy, Kind, StepPlan
-from prune.settings.schema import DAY
 from prune.stores.local import LocalRoot
 from prune.stores.pace import Measured
-
-CONFLICT_KEPT_NS = 7 * DAY  # a withdrawn copy whose name is taken again waits this long for a person
 
 
 @dataclass
@@ -54,15 +52,17 @@ class Batch:
 
 
 def batch_of(site: Site, steps: Sequence[StepPlan], *, plan_id: str, now_ns: int, until_ns: int | None) -> Batch:
-    """The copies of these steps with fresh ids and opaque names."""
+    """What goes of these steps, with fresh ids and opaque names."""
     batch = Batch()
     for step in steps:
         id = secrets.token_hex(8)
-        for copy in sorted(step.copies, key=lambda c: c.replica == site.primary.name):
+        for copy in sorted(step.goes, key=lambda c: c.replica == site.primary.name):
             moves = tuple((path, record.opaque_name()) for path in copy.paths)
             withdrawal = Withdrawal(
                 id, plan_id, step.step, moves, copy.identity, copy.bytes or 0, now_ns, until_ns=until_ns
             )
+            if step.thinned and copy.spare is not None:
+                withdrawal = replace(withdrawal, why=record.THINNED, folders=copy.spare.folders)
             batch.going.append(Going(site.by_name(copy.replica), copy, withdrawal))
     return batch
 
@@ -116,7 +116,7 @@ def _record_intents(replica: OpenReplica, going: list[Going]) -> None:
     assert replica.control is not None
     try:
         replica.control.append_record(*(record.intent_line(g.withdrawal) for g in going))
-        replica.control.bury([stone for g in going for stone in stones(g.copy)])
+        replica.control.bury([stone for g in going for stone in stones(g)])
     except OSError as error:
         for g in going:
             g.error = f"{replica.control.path}: {error.strerror}; without a record nothing is withdrawn"
@@ -124,8 +124,12 @@ def _record_intents(replica: OpenReplica, going: list[Going]) -> None:
                 _unlink_at_once(g)
 
 
-def stones(copy: Copy) -> list[Tombstone]:
-    """What a mirror must not bring back: this content under these names."""
+def stones(going: Going) -> list[Tombstone]:
+    """What a mirror must not bring back: this content under these names; of a step that stays, what it lacks now."""
+    copy = going.copy
+    if going.withdrawal.why == record.THINNED:
+        identity = copy.identity
+        return [Tombstone(copy.paths[0], copy.step, identity.size, identity.mtime_ns, parts=copy.paths)]
     return [Tombstone(path, copy.step, copy.identity.size, copy.identity.mtime_ns, copy.content) for path in copy.paths]
 
 
@@ -142,6 +146,8 @@ def _rename_out(going: Going) -> None:
     replica = going.replica
     assert replica.root is not None
     assert replica.control is not None
+    if not _keeps_times(going):
+        return
     done: list[tuple[str, str]] = []
     for path, name in going.withdrawal.moves:
         try:
@@ -160,6 +166,21 @@ def _rename_out(going: Going) -> None:
     going.out = bool(done)
     if not done:
         _forget(going)
+    elif not _keeps_times(going):
+        _put_back(going)
+
+
+def _keeps_times(going: Going) -> bool:
+    """Whether the directories that stay have the mtimes they had. Asked first while nothing has gone, so that where
+    they cannot be set nothing does."""
+    try:
+        trash.times_as_before(going.replica, going.withdrawal)
+    except OSError as error:
+        going.error = f"{going.copy.paths[0]}: the mtime of its directory cannot be kept: {error.strerror}"
+        if not going.out:
+            _forget(going)
+        return False
+    return True
 
 
 def _back_under_its_names(going: Going, done: list[tuple[str, str]]) -> None:
@@ -174,7 +195,7 @@ def _forget(going: Going) -> None:
     assert control is not None
     try:
         control.append_record(record.back_line(going.withdrawal.id))
-        control.lift(stones(going.copy))
+        control.lift(stones(going))
     except OSError as error:
         going.error = going.error or f"{control.path}: {error.strerror}"
 
@@ -183,6 +204,8 @@ def _unlink_at_once(going: Going) -> None:
     """A lone file goes by one unlink, which is as atomic as a rename. A directory stays, and that is told."""
     replica, paths = going.replica, going.copy.paths
     assert replica.root is not None
+    if going.withdrawal.why == record.THINNED:
+        return  # without its tombstone nobody could tell that the step was thinned
     try:
         if len(paths) != 1 or replica.root.stat(paths[0]).kind is not Kind.FILE:
             return
@@ -227,7 +250,7 @@ def _put_back(going: Going) -> None:
     try:
         if trouble is None:
             control.append_record(record.back_line(going.withdrawal.id))
-            control.lift(stones(going.copy))
+            control.lift(stones(going))
         else:
             until = going.withdrawal.at_ns + CONFLICT_KEPT_NS
             control.append_record(record.withdrawn_line(going.withdrawal.id, until))

@@ -73,8 +73,9 @@ def too_many(scene: Scene, victims: Collection[int]) -> Block | None:
         allowed = limit.percent * len(held) / 100 if isinstance(limit, Share) else limit
         if going > allowed:
             shown = f"{limit.percent:g}%" if isinstance(limit, Share) else str(limit)
+            what = "would go" if scene.keep.full is None else "would go or be thinned"
             detail = (
-                f"{going} of {len(held)} checkpoints would go, guards.max_delete = {shown}; "
+                f"{going} of {len(held)} checkpoints {what}, guards.max_delete = {shown}; "
                 "if that is meant: prune apply --allow-many"
             )
             return Block("too-many", replica, detail)

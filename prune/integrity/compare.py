@@ -22,8 +22,20 @@ _SIDECARS = 4096  # bytes by which copies with other numbers of files may differ
 def suspects(copies_by_step: Copies) -> Mapping[tuple[int, str], str]:
     """The sentence for each copy that stands out, by step and replica, with expected and found size.
 
-    Copies that were not measured are passed over.
+    Copies that were not measured are passed over. Thinned ones are smaller by right, and have only one another.
     """
+    found: dict[tuple[int, str], str] = {}
+    for thinned in (False, True):
+        alike = {step: _of_kind(held, thinned=thinned) for step, held in copies_by_step.items()}
+        found.update(_suspects(alike))
+    return found
+
+
+def _of_kind(held: Mapping[str, Copy], *, thinned: bool) -> Mapping[str, Copy]:
+    return {replica: copy for replica, copy in held.items() if bool(copy.thinned) is thinned}
+
+
+def _suspects(copies_by_step: Copies) -> Mapping[tuple[int, str], str]:
     siblings = _siblings(copies_by_step)
     found = dict(_between_replicas(copies_by_step, siblings))
     for replica, line in siblings.items():

@@ -38,6 +38,8 @@ _MODEL = re.compile(
     r"|adapter_model\.(?:safetensors|bin)|(?:.+/)?[^/]+\.safetensors",
 )
 _OPTIMIZER = re.compile(r"optimizer[^/]*\.(?:bin|pt)|optimizer_[0-9]+/.+|pytorch_model/.+")
+_DROPPED = re.compile(r"optimizer[^/]*\.(?:bin|pt)|optimizer_[0-9]+")
+_DROPPED_TOO = re.compile(r"(?:scheduler|sampler|dl_state_dict)(?:_[0-9]+)?\.bin|scaler\.pt|random_states_[0-9]+\.pkl")
 _FIRST_NUMBER = re.compile(r"[0-9]+")
 
 
@@ -46,6 +48,7 @@ class Accelerate(Around):
     title = "Accelerate"
     weight = 3
     reads_every_entry = True
+    unthinnable = None
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         for claim in claims:
@@ -69,7 +72,7 @@ class Accelerate(Around):
         path, files = markers.top(members)
         if path not in members.dirs:
             return super().examine(members, reader)
-        return _unfinished(path, files) or super().examine(members, reader)
+        return _unfinished(path, files, thinned=members.thinned) or super().examine(members, reader)
 
     def metrics(self, view: RootView) -> Mapping[int, Mapping[str, float]]:
         return metric_files.beside(view)
@@ -94,15 +97,24 @@ class Accelerate(Around):
         _, files = markers.top(members)
         return not any(_OPTIMIZER.fullmatch(name) for name in files)
 
+    def resume_only(self, members: Members) -> Sequence[str]:
+        """Optimizers, schedulers, samplers and random states. What a script registered itself
+        (``custom_checkpoint_*.pkl``) may be anything, and stays; under DeepSpeed all of it lies in one folder."""
+        _, files = markers.top(members)
+        if any(name.startswith("pytorch_model/") for name in files):
+            return ()
+        optimizer = markers.matching(members, _DROPPED)
+        return [*optimizer, *markers.matching(members, _DROPPED_TOO)] if optimizer else ()
 
-def _unfinished(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
+
+def _unfinished(path: str, files: Mapping[str, FileStat], *, thinned: bool) -> Verdict | None:
     """What is missing of the families that one save writes: models first, random states of every rank last."""
     if not files:
         return markers.broken(path, f"holds no file: {markers.UNFINISHED}")
     if not any(_MODEL.fullmatch(name) for name in files):
         return markers.missing(path, "every file of a model", "there is nothing to resume from")
     ranks = rank_grid.ranks(files, _RANDOM)
-    if not ranks:
+    if not ranks and not thinned:
         return markers.missing(path, "random_states_0.pkl")
     for found, what in ((ranks, "random_states_{}.pkl"), (rank_grid.ranks(files, _CUSTOM), "custom_checkpoint_{}.pkl")):
         gap = rank_grid.gap(found)

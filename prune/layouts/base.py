@@ -52,6 +52,7 @@ class Members:
     paths: tuple[str, ...]  # top-most entries
     files: Mapping[str, FileStat]  # every regular file and link, by path relative to the root
     dirs: Mapping[str, FileStat]
+    thinned: bool = False  # by the record, what only resuming needs was taken out of it
 
     def below(self, path: str) -> dict[str, FileStat]:
         """Files below one of the top-most entries, by path relative to it (a file itself: by its name)."""
@@ -136,6 +137,7 @@ class Layout:
     title: str = ""  # for people: "Hugging Face Trainer"
     reads_every_entry = False  # the control folder must stand beside the root (or the base)
     weight = 1  # a more specific layout outweighs a general one that claims the same names
+    unthinnable: str | None = "it writes weights, and what only resuming needs, into the same files"
 
     @classmethod
     def configured(cls, options: Mapping[str, Any]) -> Self:
@@ -228,6 +230,15 @@ class Layout:
     def weights_only(self, members: Members) -> bool:
         """True where a copy can be told to lack what resuming needs."""
         return False
+
+    def resume_only(self, members: Members) -> Sequence[str]:
+        """What of a copy only resuming needs: files or whole directories of it, by path relative to the root.
+
+        The weights, and what the stack needs to read them, are never among it. The first one is taken out first and
+        comes back last; a save of the stack always writes it. A layout that knows any sets ``unthinnable`` to None,
+        and its :meth:`examine` must find nothing wrong with a copy without them whose ``members.thinned`` is true.
+        """
+        return ()
 
 
 __all__ = [

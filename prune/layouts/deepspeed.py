@@ -30,6 +30,7 @@ from prune.layouts.naming import DIGITS
 
 _TAG = re.compile(rf"(?P<series>[A-Za-z](?:[A-Za-z0-9_.=-]*[A-Za-z_.=-])?)(?P<step>{DIGITS})")
 _OPTIMIZER = re.compile(r"(?:bf16_)?zero_pp_rank_([0-9]{1,9})_mp_rank_([0-9]{1,9})_optim_states\.pt")
+_OPTIMIZER_STATES = re.compile(r"[^/]*_optim_states\.pt")
 _SHARDED_MODEL = re.compile(r"zero_pp_rank_([0-9]{1,9})_mp_rank_([0-9]{1,9})_model_states\.pt")
 _MODEL = re.compile(r"mp_rank_([0-9]{1,9})_model_states\.pt")
 _DEFAULT = "global_step"
@@ -44,6 +45,7 @@ class DeepSpeed(Around):
     name = "deepspeed"
     title = "DeepSpeed"
     weight = 3
+    unthinnable = None
 
     def __init__(self) -> None:
         self._series: str | None = None  # named by the latest of a root listed before: a mirror has its own last
@@ -78,7 +80,9 @@ class DeepSpeed(Around):
     def examine(self, members: Members, reader: Reader) -> Verdict:
         path, files = markers.top(members)
         verdict = missing_ranks(path, files) or super().examine(members, reader)
-        return (verdict.health.restorable and _fewer_than_recorded(path, files, reader)) or verdict
+        if members.thinned or not verdict.health.restorable:
+            return verdict
+        return _fewer_than_recorded(path, files, reader) or verdict
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
         found = (trackers.tracker(view, name, lambda text: _named(view, text)) for name in _POINTERS)
@@ -97,6 +101,16 @@ class DeepSpeed(Around):
         return any(name.endswith("_model_states.pt") for name in names) and not any(
             "optim_states" in name for name in names
         )
+
+    def resume_only(self, members: Members) -> Sequence[str]:
+        """The optimizer's files of ZeRO 1 and 2, which keep the weights in the precision of training beside them.
+
+        Under ZeRO 3 the weights themselves are in there (``zero_pp_rank_*_model_states.pt`` tell it), so nothing goes.
+        """
+        _, files = markers.top(members)
+        if rank_grid.ranks(files, _SHARDED_MODEL) or not rank_grid.ranks(files, _MODEL):
+            return ()
+        return markers.matching(members, _OPTIMIZER_STATES)
 
 
 def _named(view: RootView, text: str) -> trackers.Named:

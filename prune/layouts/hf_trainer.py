@@ -39,6 +39,9 @@ _STAGED = re.compile(rf"\.?tmp-checkpoint-(?:(?P<step>{DIGITS})|[A-Za-z0-9_]+)")
 _GLOBAL_STEP = re.compile(r'"global_step":\s*(?P<step>[0-9]{1,18})\b')
 _DEEPSPEED = re.compile(r"global_step[0-9]+")
 _OPTIMIZER = re.compile(r"optimizer(?:_[0-9]+)?(?:/.+|\.(?:pt|bin|safetensors))|rank[0-9]+-of-[0-9]+-optimizer\.pt")
+_DEEPSPEED_OPTIMIZER = re.compile(r"global_step[0-9]+/[^/]*optim_states\.pt")
+_DROPPED = re.compile(r"optimizer_[0-9]+|optimizer\.(?:pt|bin|safetensors)|rank[0-9]+-of-[0-9]+-optimizer\.pt")
+_DROPPED_TOO = re.compile(r"(?:scheduler|scaler)\.(?:pt|bin)|rng_state(?:_[0-9]+)?\.pth")
 _NO_WEIGHTS = re.compile(
     r"(?:optimizer|scheduler|scaler|rng_state|random_states|training_args|trainer_state|dl_state_dict|sampler)"
     r"[^/]*|optimizer_[0-9]+/.*|(?:[^/]*/)*[^/]*tokenizer[^/]*",
@@ -50,6 +53,7 @@ class HfTrainer(Around):
     name = "hf-trainer"
     title = "Hugging Face Trainer"
     weight = 3
+    unthinnable: str | None = None
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         for claim in claims:
@@ -108,6 +112,18 @@ class HfTrainer(Around):
         _, files = markers.top(members)
         return not any(_OPTIMIZER.fullmatch(name) or _DEEPSPEED.match(name) for name in files)
 
+    def resume_only(self, members: Members) -> Sequence[str]:
+        """Optimizer, scheduler, scaler and random states; ``trainer_state.json``, by which a save is told whole, stays.
+
+        Under DeepSpeed the optimizer's files may be the only ones that hold all weights, so they go only where the
+        model was saved beside them.
+        """
+        _, files = markers.top(members)
+        if not any("/" not in name and _is_weights(name) for name in files) and not _fsdp_model(files):
+            return ()
+        optimizer = [*markers.matching(members, _DROPPED), *markers.matching(members, _DEEPSPEED_OPTIMIZER)]
+        return [*optimizer, *markers.matching(members, _DROPPED_TOO)] if optimizer else ()
+
 
 def newest_state(view: RootView) -> Mapping[str, Any]:
     """The newest ``trainer_state.json`` that can be read and parsed; each carries the history of the earlier ones.
@@ -141,6 +157,11 @@ def _unfinished(path: str, files: Mapping[str, FileStat], step: int, reader: Rea
     if (tag := _missing_tag(path, files, reader)) is not None:
         return tag
     return _state_against(f"{path}/{STATE}", files[STATE].size, step, reader)
+
+
+def _fsdp_model(files: Mapping[str, FileStat]) -> bool:
+    """FSDP keeps sharded weights in a folder of their own, apart from ``optimizer_0``."""
+    return any(name.startswith("pytorch_model_fsdp") for name in files)
 
 
 def _is_weights(name: str) -> bool:

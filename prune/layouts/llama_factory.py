@@ -39,6 +39,7 @@ class LlamaFactory(HfTrainer):
     name = "llama-factory"
     title = "LLaMA-Factory v1"
     weight = 4
+    unthinnable: str | None = Layout.unthinnable
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         for claim in claims:
@@ -73,6 +74,9 @@ class LlamaFactory(HfTrainer):
     def weights_only(self, members: Members) -> bool:
         _, files = markers.top(members)
         return bool(files) and not any(name.startswith(("optimizer", "global_step", "__")) for name in files)
+
+    def resume_only(self, members: Members) -> Sequence[str]:
+        return ()
 
 
 def _unfinished(path: str, files: Mapping[str, FileStat], step: int, reader: Reader) -> Verdict | None:

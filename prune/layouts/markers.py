@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from prune.layouts.base import FileStat, Health, Members, Verdict
@@ -35,3 +36,10 @@ def top(members: Members) -> tuple[str, dict[str, FileStat]]:
 def at_top(files: Mapping[str, FileStat]) -> set[str]:
     """The names directly in a directory, of files and of directories that hold some."""
     return {name.partition("/")[0] for name in files}
+
+
+def matching(members: Members, pattern: re.Pattern[str]) -> list[str]:
+    """Files and directories in a step's own directory whose path in it fits in full, by path relative to the root."""
+    prefix = members.paths[0] + "/"
+    inside = (name for name in (*members.files, *members.dirs) if name.startswith(prefix))
+    return sorted(name for name in inside if pattern.fullmatch(name[len(prefix) :]))

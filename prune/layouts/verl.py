@@ -35,6 +35,8 @@ _RANK = re.compile(
     r"(?:(?P<role>actor|critic)/)?(?P<family>model|optim|extra_state)"
     r"_world_size_(?P<world>[1-9][0-9]{0,6})_rank_(?P<rank>0|[1-9][0-9]{0,6})\.pt"
 )
+_DROPPED = re.compile(r"(?:(?:actor|critic)/)?optim_world_size_[0-9]+_rank_[0-9]+\.pt")
+_DROPPED_TOO = re.compile(r"(?:(?:actor|critic)/)?extra_state_world_size_[0-9]+_rank_[0-9]+\.pt|data(?:_[0-9]+)?\.pt")
 _LOADER = re.compile(r"data(?:_[0-9]+)?\.pt")
 _LOADERS = re.compile(r"data_(0|[1-9][0-9]{0,6})\.pt")
 _ROLES = ("actor", "critic")
@@ -44,6 +46,7 @@ class Verl(Around):
     name = "verl"
     title = "verl"
     weight = 3
+    unthinnable = None
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         for claim in claims:
@@ -60,7 +63,7 @@ class Verl(Around):
 
     def examine(self, members: Members, reader: Reader) -> Verdict:
         path, files = markers.top(members)
-        return _incomplete(path, files) or super().examine(members, reader)
+        return _incomplete(path, files, thinned=members.thinned) or super().examine(members, reader)
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
         pointer = trackers.tracker(view, TRACKER, lambda text: _named(view, text))
@@ -78,6 +81,10 @@ class Verl(Around):
         families = {match["family"] for name in files if (match := _RANK.fullmatch(name))}
         return bool(families) and "optim" not in families
 
+    def resume_only(self, members: Members) -> Sequence[str]:
+        optimizer = markers.matching(members, _DROPPED)
+        return [*optimizer, *markers.matching(members, _DROPPED_TOO)] if optimizer else ()
+
 
 def _named(view: RootView, text: str) -> trackers.Named:
     if not re.fullmatch(trackers.DIGITS, text):
@@ -85,7 +92,7 @@ def _named(view: RootView, text: str) -> trackers.Named:
     return trackers.Named(int(text), view.at(f"global_step_{int(text)}"))
 
 
-def _incomplete(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
+def _incomplete(path: str, files: Mapping[str, FileStat], *, thinned: bool) -> Verdict | None:
     """What is missing of a step; None when every rank of every family is there, or the files are of another kind."""
     models = [name for name in files if not _LOADER.fullmatch(name)]
     if not models:
@@ -93,7 +100,7 @@ def _incomplete(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
     flat = not any(name.startswith(tuple(f"{role}/" for role in _ROLES)) for name in files)
     if not flat and not any(name.startswith("actor/") for name in files):
         return markers.missing(path, "actor/", "only the critic is left")
-    if not any(_LOADER.fullmatch(name) for name in files):
+    if not thinned and not any(_LOADER.fullmatch(name) for name in files):
         return markers.missing(path, "data_0.pt" if flat else "data.pt")
     gap = rank_grid.gap(rank_grid.ranks(files, _LOADERS))
     if gap is not None:

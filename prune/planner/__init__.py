@@ -1,6 +1,6 @@
 """Inventory + policy + now → plan. Pure, total and deterministic: no clock, no disk, no environment.
 
-    inventory ─▶ evidence ─▶ kept by the policy ─▶ vetoes ─▶ blocks ─▶ plan
+    inventory ─▶ evidence ─▶ kept by the policy ─▶ vetoes ─▶ thinned ─▶ blocks ─▶ plan
 
 Any inventory yields a plan and never an exception; the order of what it holds changes nothing.
 """
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from prune import retention
 from prune.evidence import Evidence, Key
 from prune.guards import Scene, orphans, standing_blocks, too_many, worst_first
-from prune.model import Candidate, Copy, Decision, Health, Inventory, RunPlan
+from prune.model import Candidate, Copy, Health, Inventory, RunPlan
 from prune.planner.attention import attention
 from prune.planner.decisions import decide, held_back
 from prune.planner.notes import notes
 from prune.planner.policy import as_mapping, describe, in_force
+from prune.planner.thinning import thinned
 from prune.settings.schema import RunSettings
 
 __all__ = ["Wanted", "describe", "plan", "wanted"]
@@ -27,8 +28,8 @@ class Wanted:
     """Copies, as (step, replica), that a plan leans on and that nobody has looked at yet. False when there are none.
 
     Judging a copy tells its health, and with it ``weights_only`` and ``content``; it measures it too. Measuring tells
-    identity, sizes and times of every file, ``link``, and what is known by identity or name alone: ``verified_ns`` and
-    ``created_at_ns``.
+    identity, sizes and times of every file, ``link``, and what is known by identity or name alone: ``verified_ns``,
+    ``created_at_ns`` and the inventory's ``observed_ns``.
     """
 
     judge: frozenset[Key] = frozenset()
@@ -56,8 +57,8 @@ def plan(
     evidence = Evidence(inventory, run, now_ns)
     scene = _scene(evidence, keep_last=keep_last, allow_rewound=allow_rewound)
     blocks = standing_blocks(evidence)
-    steps = decide(scene, blocked=bool(blocks))
-    brake = None if allow_many else too_many(scene, {s.step for s in steps if s.decision is Decision.DELETE})
+    steps = thinned(scene, decide(scene, blocked=bool(blocks)))
+    brake = None if allow_many else too_many(scene, {step.step for step in steps if step.goes})
     blocks = worst_first([*blocks, *([brake] if brake else [])])
     steps = held_back(scene, steps, blocks[0]) if blocks else steps
     return RunPlan(
@@ -93,7 +94,7 @@ def wanted(
     """
     evidence = Evidence(inventory, run, now_ns, unjudged=Health.WHOLE)
     scene = _scene(evidence, keep_last=keep_last, allow_rewound=allow_rewound)
-    decide(scene, blocked=bool(standing_blocks(evidence)))
+    thinned(scene, decide(scene, blocked=bool(standing_blocks(evidence))))
     _candidate(evidence)
     if evidence.to_judge:  # what health tells may spare the measuring
         return Wanted(judge=frozenset(evidence.to_judge))
@@ -112,4 +113,5 @@ def _candidate(evidence: Evidence) -> Candidate | None:
 
 def _full_path(evidence: Evidence, copy: Copy) -> str:
     root = next(replica.root for replica in evidence.replicas if replica.name == copy.replica)
-    return "/".join([root.rstrip("/"), *copy.paths[:1]])
+    path = copy.load_path or next(iter(copy.paths), "")
+    return f"{root.rstrip('/')}/{path}".rstrip("/")

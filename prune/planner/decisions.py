@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prune.guards import Scene, vetoes
 from prune.model import Block, Copy, Decision, GuardHold, StepPlan
+from prune.planner.thinning import nothing_goes
 
 
 def decide(scene: Scene, *, blocked: bool) -> tuple[StepPlan, ...]:
@@ -50,7 +51,7 @@ def held_back(scene: Scene, steps: tuple[StepPlan, ...], block: Block) -> tuple[
 
 def _held_back(scene: Scene, step: StepPlan, hold: GuardHold) -> StepPlan:
     if step.decision is Decision.KEEP:
-        return step
+        return nothing_goes(step, hold)
     copies = tuple(scene.evidence.copies[step.step].values())
     return StepPlan(step.step, Decision.GUARDED, (), (*step.guards, hold), copies)
 

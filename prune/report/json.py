@@ -18,6 +18,7 @@ from prune.model import (
     Candidate,
     Copy,
     Decision,
+    DeletedCopy,
     GuardHold,
     Identity,
     OrphanPlan,
@@ -27,6 +28,7 @@ from prune.model import (
     RunOutcome,
     RunPlan,
     StepPlan,
+    Thin,
 )
 from prune.report.times import iso
 from prune.settings.plain import run_table
@@ -88,15 +90,17 @@ def run_to_json(run: RunPlan, settings: RunSettings | None = None) -> dict[str, 
 
 
 def summary(run: RunPlan) -> dict[str, Any]:
-    """How many steps meet which fate, and how many bytes go on each replica (orphans included)."""
+    """How many steps meet which fate (the thinned ones are among the kept), and how many bytes go on each replica
+    (orphans included)."""
     fates = Counter(step.decision for step in run.steps)
-    return {**{fate.value: fates[fate] for fate in Decision}, "bytes_to_free": bytes_to_free(run)}
+    thinned = len(run.thinned)
+    return {**{fate.value: fates[fate] for fate in Decision}, "thin": thinned, "bytes_to_free": bytes_to_free(run)}
 
 
 def bytes_to_free(run: RunPlan) -> dict[str, int]:
     """Allocated bytes that applying the plan would free, by replica."""
     freed = {replica.name: 0 for replica in run.replicas}
-    for copy in (copy for step in run.victims for copy in step.copies):
+    for copy in (copy for step in run.steps for copy in step.goes):
         freed[copy.replica] = freed.get(copy.replica, 0) + (copy.bytes or 0)
     for orphan in run.orphans:
         if orphan.decision is Decision.DELETE:
@@ -128,7 +132,16 @@ def step_to_json(step: StepPlan) -> dict[str, Any]:
         "guards": [guard_to_json(guard) for guard in step.guards],
         "bytes": step.bytes,
         "copies": [copy_to_json(copy) for copy in step.copies],
+        "thin": thin_to_json(step.thin),
     }
+
+
+def thin_to_json(thin: Thin | None) -> dict[str, Any] | None:
+    """What goes of a kept step. Where guards hold that, nothing does."""
+    if thin is None:
+        return None
+    guards = [guard_to_json(guard) for guard in thin.guards]
+    return {"paths": list(thin.paths), "bytes": dict(thin.bytes), "guards": guards}
 
 
 def copy_to_json(copy: Copy) -> dict[str, Any]:
@@ -140,6 +153,7 @@ def copy_to_json(copy: Copy) -> dict[str, Any]:
         "mtime": iso(copy.mtime_ns),
         "health": copy.health.value if copy.health else None,
         "detail": copy.detail,
+        "weights_only": copy.weights_only,
         "identity": identity_to_json(copy.identity),
     }
 
@@ -187,21 +201,17 @@ def result_to_json(outcome: Outcome, *, wanted: int | None = None, reached: bool
     return document | {"runs": [run_outcome_to_json(run) for run in outcome.runs]}
 
 
+def deleted_to_json(copy: DeletedCopy) -> dict[str, Any]:
+    return {name: getattr(copy, name) for name in ("step", "replica", "bytes", "files", "purged")}
+
+
 def run_outcome_to_json(run: RunOutcome) -> dict[str, Any]:
     return {
         "run": run.run,
         "blocked": run.blocked.block if run.blocked else None,
         "blocks": [block_to_json(run.blocked)] if run.blocked else [],
-        "deleted": [
-            {
-                "step": copy.step,
-                "replica": copy.replica,
-                "bytes": copy.bytes,
-                "files": copy.files,
-                "purged": copy.purged,
-            }
-            for copy in run.deleted
-        ],
+        "deleted": [deleted_to_json(copy) for copy in run.deleted],
+        "thinned": [deleted_to_json(copy) for copy in run.thinned],
         "guarded": [
             {"step": step.step, "replica": step.replica, "guard": step.guard, "detail": step.detail}
             for step in run.guarded

@@ -43,7 +43,11 @@ def _headline(run: RunOutcome) -> str:
     if run.deleted:
         steps = {copy.step for copy in run.deleted}
         parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run)})")
-    if waiting := sum(not copy.purged for copy in run.deleted):
+    if run.thinned:
+        steps = {copy.step for copy in run.thinned}
+        freed = format_size(sum(copy.bytes for copy in run.thinned))
+        parts.append(f"thinned {_count(len(steps), 'step')} to their weights ({freed})")
+    if waiting := sum(not copy.purged for copy in (*run.deleted, *run.thinned)):
         parts.append(f"{_count(waiting, 'copy', 'copies')} in the trash: `prune undo` puts back")
     if run.gone:
         parts.append(f"{_count(len(run.gone), 'copy was', 'copies were')} already gone")

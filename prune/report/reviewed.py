@@ -22,6 +22,7 @@ from prune.model import (
     Replica,
     RunPlan,
     StepPlan,
+    Thin,
 )
 from prune.report.json import PLAN_SCHEMA, content_id
 from prune.report.times import from_iso
@@ -154,7 +155,13 @@ def _step(step: dict[str, Any]) -> StepPlan:
         reasons=_list(step["reasons"], _text),
         guards=_list(step["guards"], _guard),
         copies=_list(step["copies"], lambda copy: _copy(copy, _whole(step["step"]))),
+        thin=_maybe(step.get("thin"), _thin),
     )
+
+
+def _thin(thin: dict[str, Any]) -> Thin:
+    sizes = {_text(replica): _whole(size) for replica, size in thin["bytes"].items()}
+    return Thin(_list(thin["paths"], _path), sizes, _list(thin["guards"], _guard))
 
 
 def _copy(copy: dict[str, Any], step: int) -> Copy:
@@ -173,6 +180,7 @@ def _copy(copy: dict[str, Any], step: int) -> Copy:
         files=files,
         health=_maybe(copy["health"], Health),
         detail=_maybe(copy["detail"], _text),
+        weights_only=copy.get("weights_only") is True,
     )
 
 

@@ -121,12 +121,16 @@ def _copy(copy: Copy | None) -> Cell:
     size = copy.size
     health = copy.health.value if copy.health else "not looked at"
     text = f"{format_size(size)} {health}" if size is not None else health
+    if copy.weights_only:
+        text += ", weights only"
     return Cell(text, _HEALTH.get(health, ""))
 
 
 def _why(step: StepPlan, candidate: int | None) -> str:
     parts = list(step.reasons)
     parts += [f"{guard.guard}: {guard.detail}" if guard.detail else guard.guard for guard in step.guards]
+    if step.thin is not None:
+        parts += [f"thin held by {guard.guard}: {guard.detail}" for guard in step.thin.guards[:1]]
     if step.step == candidate:
         parts.append("training would resume here")
     parts += [f"{copy.replica}: {copy.detail}" for copy in step.copies if copy.detail]
@@ -150,6 +154,8 @@ def _orphans(orphans: Sequence[OrphanPlan]) -> Line:
 def _summary(run: RunPlan) -> Line:
     fates = Counter(step.decision for step in run.steps)
     parts = [f"{fates[fate]} {word}" for fate, word in _FATES.items() if fates[fate]]
+    if run.thinned:
+        parts.append(f"{len(run.thinned)} of the kept to thin to their weights")
     others = "1 other entry is" if run.foreign == 1 else f"{run.foreign} other entries are"
     foreign = f"; {others} not touched" if run.foreign else ""
     cutoff = f"; the cutoff is step {run.cutoff}" if run.cutoff is not None else ""

@@ -18,6 +18,7 @@ KEEP_FLAGS = {
     "keep_daily": "daily",
     "keep_weekly": "weekly",
     "keep_best": "best",
+    "keep_full": "full",
 }
 
 
@@ -37,6 +38,7 @@ class RunFlags:
     keep_daily: str | int | None = None
     keep_weekly: str | int | None = None
     keep_best: str | None = None
+    keep_full: str | int | None = None
     in_flight: str | int | None = None
     grace: str | int | None = None
 

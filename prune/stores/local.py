@@ -336,6 +336,11 @@ class LocalRoot:
         with self.parent(path) as (parent, name):
             return remove_at(parent, name, self.dev)
 
+    def set_mtime(self, path: str, mtime_ns: int) -> None:
+        """Sets the mtime of a directory; its atime stays."""
+        with self.directory(path) as fd:
+            os.utime(fd, ns=(os.fstat(fd).st_atime_ns, mtime_ns))
+
     def fsync(self, path: str = "") -> None:
         """Makes the names in a directory durable."""
         with self.directory(path) as fd:

@@ -48,6 +48,7 @@ def test_a_plans_document_has_exactly_the_promised_keys():
         "keep": 2,
         "delete": 1,
         "guarded": 1,
+        "thin": 0,
         "bytes_to_free": {"primary": (1 << 30) + 8192, "mirror": 1 << 30},
     }
     assert run["steps"][1]["guards"] == [

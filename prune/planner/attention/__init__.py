@@ -14,6 +14,7 @@ TELLERS: tuple[Teller, ...] = (
     rules.not_aligned,
     rules.metric_missing,
     rules.window_without_end,
+    rules.cannot_thin,
     health.damaged,
     health.unreadable,
     health.differing,

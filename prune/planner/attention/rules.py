@@ -90,3 +90,11 @@ def window_without_end(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Att
         return
     detail = f"step {newest.step}, from which `within` counts, has no time that can be trusted: all stay"
     yield Attention("unknown-mtime", newest.replica, detail, "prune seal writes a manifest that holds the time")
+
+
+def cannot_thin(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
+    """Thinning was asked for where nothing of a step can be dropped."""
+    inventory, full = scene.evidence.inventory, scene.keep.full
+    if full is not None and inventory.unthinnable is not None and scene.evidence.steps:
+        detail = f"keep.full = {full}, and nothing is thinned in layout {inventory.layout}: {inventory.unthinnable}"
+        yield Attention("cannot-thin", None, detail, "take keep.full out of the policy, or keep fewer steps")
