@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from prune import planner
 from prune.errors import PruneError
 from prune.inventory import gather, open_site
 from prune.inventory.judging import Evidence, no_evidence
-from prune.model import Block, DeletedCopy, Inventory, Outcome, Plan, RunOutcome, RunPlan
-from prune.settings.schema import RunSettings, Settings
+from prune.model import Attention, Block, DeletedCopy, Inventory, Outcome, Plan, RunOutcome, RunPlan
+from prune.settings.schema import MANY_RUNS, RunSettings, Settings
 from prune.stop import Stop
+from prune.stores.open_files import looking_once
 
 Progress = Callable[[str, int, int], None]
 
@@ -45,10 +46,17 @@ def plan(settings: Settings, *, now_ns: int | None = None, progress: Progress = 
     ``now_ns`` is the time ages are measured at; None: this host's clock.
     """
     now = time.time_ns() if now_ns is None else now_ns
+    return assemble(settings, [*plans(settings, now_ns=now, progress=progress)], now)
+
+
+def plans(settings: Settings, *, now_ns: int, progress: Progress = _silent) -> Iterator[RunPlan]:
+    """Each run's plan as it is made. None is held here, so that thousands of runs take the memory of one."""
     evidence, close = _evidence(settings)
     try:
-        return assemble(settings, [plan_run(run, now_ns=now, evidence=evidence, progress=progress)
-                                   for run in settings.runs], now)  # fmt: skip
+        courtesy = len(settings.runs) <= MANY_RUNS
+        with looking_once():
+            for run in settings.runs:
+                yield look_at(run, now_ns=now_ns, evidence=evidence, courtesy=courtesy, progress=progress)[1]
     finally:
         close()
 
@@ -74,11 +82,14 @@ def look_at(
     now_ns: int,
     evidence: Evidence = no_evidence,
     judge_all: bool = False,
+    courtesy: bool = True,
     progress: Progress = _silent,
 ) -> tuple[Inventory, RunPlan]:
     """One run as it stands, and its plan."""
     with open_site(run) as site:
-        inventory = gather(site, now_ns=now_ns, evidence=evidence, judge_all=judge_all, progress=progress)
+        inventory = gather(
+            site, now_ns=now_ns, evidence=evidence, judge_all=judge_all, courtesy=courtesy, progress=progress
+        )
     return inventory, planner.plan(inventory, run, now_ns)
 
 
@@ -89,24 +100,35 @@ def apply(settings: Settings, *, reviewed: Plan | None = None, conduct: Conduct 
     """
     from prune.deletion.apply import apply_run
     from prune.journal import open_journal
+    from prune.journal.together import Together
 
     conduct = conduct or Conduct()
     chosen = settings.runs if reviewed is None else _named(settings.runs, reviewed)
     plan_id = reviewed.id if reviewed is not None else fresh_id(conduct.clock())
-    journal = open_journal(settings.state, write=True)
+    journal = Together(open_journal(settings.state, write=True))
+    of_runs = {} if reviewed is None else {run.run: run for run in reviewed.runs}
     outcomes = []
     try:
-        for run in chosen:
-            if conduct.stop:
-                break
-            of_run = next((r for r in reviewed.runs if r.run == run.name), None) if reviewed is not None else None
-            try:
-                outcomes.append(apply_run(run, plan_id=plan_id, reviewed=of_run, conduct=conduct, journal=journal))
-            except (OSError, PruneError) as error:
-                outcomes.append(RunOutcome(run.name, blocked=Block("failed", None, str(error))))
+        with looking_once():
+            for run in chosen:
+                if conduct.stop:
+                    break
+                try:
+                    of_run = of_runs.get(run.name)
+                    outcomes.append(apply_run(run, plan_id=plan_id, reviewed=of_run, conduct=conduct, journal=journal))
+                except (OSError, PruneError) as error:
+                    outcomes.append(RunOutcome(run.name, blocked=Block("failed", None, str(error))))
     finally:
         journal.close()
-    return Outcome(plan_id, tuple(outcomes))
+    return Outcome(plan_id, tuple(_told_of_state(outcomes, journal.trouble)))
+
+
+def _told_of_state(outcomes: list[RunOutcome], trouble: str | None) -> list[RunOutcome]:
+    """Entries of quiet passes are written together, so that what keeps them from it may show only at the end."""
+    if not outcomes or trouble is None or any(note.kind == "state" for note in outcomes[-1].attention):
+        return outcomes
+    note = Attention("state", None, f"history cannot be kept: {trouble}", "make it writable, or set state elsewhere")
+    return [*outcomes[:-1], replace(outcomes[-1], attention=(*outcomes[-1].attention, note))]
 
 
 def fresh_id(now_ns: int) -> str:

@@ -16,10 +16,12 @@ import socket
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from prune.evidence import set_by_somebody
 from prune.model import SECOND
 from prune.stores.local import LocalRoot
 
 LEASE_NS = 120 * SECOND
+_LINE = 256  # bytes of the lease in the file, padded
 SHARED = frozenset({
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "ceph", "glusterfs", "beegfs", "afs", "9p", "virtiofs",
     "fuse", "fuseblk", "wekafs", "pvfs2", "orangefs", "ocfs2", "gfs2",
@@ -51,6 +53,10 @@ class Lock:
     shared: bool
     token: str = field(default_factory=lambda: os.urandom(8).hex())
     until_ns: int = 0
+    ino: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ino = os.fstat(self.fd).st_ino
 
     def __enter__(self) -> Lock:
         return self
@@ -70,18 +76,33 @@ class Lock:
     def now_ns(self) -> int:
         """The volume's own clock: the mtime it gives to the file we touch."""
         os.utime(self.fd)
-        return os.fstat(self.fd).st_mtime_ns
+        at = os.fstat(self.fd).st_mtime_ns
+        return at if set_by_somebody(at) else self._now_by_writing(at)
+
+    def _now_by_writing(self, otherwise_ns: int) -> int:
+        """Some small file systems set 1970 on being touched, and know the time when they are written to."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self.fd, b" ", _LINE - 1)
+            os.fsync(self.fd)
+            return os.fstat(self.fd).st_mtime_ns
+        return otherwise_ns
 
     def still_held(self) -> bool:
         """Whether the file that is locked is still the one at the lock's name, and the lease still ours."""
         try:
-            there = self.folder.stat("lock")
+            there = os.stat("lock", dir_fd=self.folder.fd, follow_symlinks=False)
+            mine = os.fstat(self.fd)
         except OSError:
             return False
-        mine = os.fstat(self.fd)
-        if (there.dev, there.ino) != (mine.st_dev, mine.st_ino):
+        if not os.path.samestat(there, mine) and not (self.shared and mine.st_ino != self.ino and self._named_ours()):
             return False
         return self._renew() if self.shared else True
+
+    def _named_ours(self) -> bool:
+        """Where the locked file itself changes its number: whether what stands at its name holds our token."""
+        with self.folder.open("lock") as file:
+            holder = read_holder(file.fileno())
+        return holder is not None and holder.get("token") == self.token
 
     def _renew(self) -> bool:
         holder = read_holder(self.fd)
@@ -98,8 +119,8 @@ class Lock:
         self.until_ns = now_ns + LEASE_NS
         data = json.dumps({"host": socket.gethostname(), "boot": boot_id(), "pid": os.getpid(), "token": self.token,
                            "until_ns": self.until_ns}).encode()  # fmt: skip
-        os.pwrite(self.fd, data.ljust(256), 0)
-        os.ftruncate(self.fd, max(len(data), 256))
+        os.pwrite(self.fd, data.ljust(_LINE), 0)
+        os.ftruncate(self.fd, max(len(data), _LINE))
         os.fsync(self.fd)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from prune.deletion.locks import Locks
-from prune.journal.base import Journal, Refused, Shared
+from prune.journal.base import Journal, Lease, Refused
 from prune.model import Block
 
 _RETRY_SECONDS = 0.5
@@ -20,12 +20,13 @@ def take_turn(
 
     A block where another daemon works on it, or where nobody can tell: what is not known deletes nothing.
     """
-    if not isinstance(journal, Shared):
+    lease: Callable[[str], Lease] | None = getattr(journal, "lease", None)
+    if lease is None:
         return None
     until = clock() + wait_ns
     while True:
         try:
-            locks.lease = journal.lease(run)
+            locks.lease = lease(run)
             return None
         except Refused as refused:
             if clock() >= until:

@@ -51,6 +51,7 @@ class Gathering:
     keep_last: int | None
     progress: Progress
     imagine: Callable[[Inventory], Inventory] = lambda found: found
+    courtesy: bool = True
     open_files: OpenFiles = field(default_factory=OpenFiles)
 
     @property
@@ -72,6 +73,7 @@ def gather(
     measure: bool = True,
     before: Inventory | None = None,
     imagine: Callable[[Inventory], Inventory] = lambda found: found,
+    courtesy: bool = True,
     progress: Progress = _silent,
 ) -> Inventory:
     """Lists every replica and looks at what the plan needs. Writes nothing.
@@ -79,10 +81,11 @@ def gather(
     ``keep_last`` is a lowered N (pressure); ``judge_all`` judges every copy (verify, status). ``measure=False`` stops
     where something would be deleted, unmeasured: enough to know that a pass has nothing to do. ``before`` is an
     earlier inventory of the same site: what stands unchanged is not looked at again. ``imagine`` turns what was found
-    into what the plan is to be made of, for those who ask what it would be if.
+    into what the plan is to be made of, for those who ask what it would be if. Without ``courtesy`` no copy is judged
+    that no decision leans on, however few there are.
     Never raises for what a replica does: its trouble becomes blocks.
     """
-    work = Gathering(site, now_ns, evidence, keep_last, progress, imagine)
+    work = Gathering(site, now_ns, evidence, keep_last, progress, imagine, courtesy)
     inventory = _surveyed(work, again=before is not None)
     if before is not None:
         inventory = _carried_over(inventory, before)
@@ -284,7 +287,7 @@ def _copies(work: Gathering, replica: OpenReplica, copies: dict[int, dict[str, C
             continue
         busy = _busy(work, replica, copy.paths)
         lock = locked.get((copy.identity.dev, copy.identity.ino))
-        copies.setdefault(copy.step, {})[replica.name] = replace(copy, busy=busy or lock)
+        copies.setdefault(copy.step, {})[replica.name] = replace(copy, busy=busy or lock) if busy or lock else copy
 
 
 def _busy(work: Gathering, replica: OpenReplica, paths: Sequence[str]) -> str | None:
@@ -382,7 +385,7 @@ def _copy_at(inventory: Inventory, key: str, replica: str) -> Copy | None:
 
 def _judged(work: Gathering, inventory: Inventory, judge_all: bool) -> Inventory:
     """Judges and measures until the plan needs nothing more, then what little is left for people to see."""
-    budget = COURTESY_ENTRIES
+    budget = COURTESY_ENTRIES if work.courtesy else 0
     while True:
         inventory = _as_needed(work, inventory)
         rest = _unjudged(inventory)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from prune.control import Control, Place, find_place
 from prune.control.lock import SHARED
+from prune.control.record import Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.control.volume import Volume
 from prune.inventory.listing import Listing
@@ -16,7 +17,7 @@ from prune.model import Attention, Block, Replica, nothing
 from prune.settings.schema import ReplicaSettings, RunSettings
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
-from prune.stores.mounts import Mount, mount_of, mounts
+from prune.stores.mounts import Mount, keeps_inodes, mount_of, mounts
 
 
 @dataclass
@@ -89,9 +90,16 @@ class OpenReplica:
             if (objects := in_store(root)) is not None:
                 objects.refresh()
 
+    def _trashed(self) -> list[Withdrawal]:
+        """What the record says is in the trash. That it cannot be read was told when the folder was opened."""
+        try:
+            return self.control.trashed() if self.control else []
+        except OSError:
+            return []
+
     def describe(self) -> Replica:
         """This replica as a value for inventories and plans."""
-        trashed = self.control.trashed() if self.control else []
+        trashed = self._trashed()
         untils = [w.until_ns for w in trashed if w.until_ns is not None]
         held_before = self.volume is not None and self.volume.held.steps > 0
         return Replica(
@@ -227,6 +235,7 @@ def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
         replica.opening.append(Block("replica-unreachable", replica.name, f"{settings.root}: {error.strerror}"))
         return replica
     replica.mount = mount_of(replica.root.real, list(table))
+    replica.root.keeps_inodes = keeps_inodes(replica.mount)
     if settings.mountpoint and (replica.mount is None or replica.mount.point == "/"):
         detail = f"{settings.root} is declared a mount point and nothing is mounted there"
         replica.opening.append(Block("replica-vanished", replica.name, detail))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from prune.model import EMPTY, Identity, Verdict
 
@@ -28,10 +28,17 @@ class Event:
 
 
 class Journal(Protocol):
-    """Writes never raise: what could not be written stands in ``trouble``."""
+    """Writes never raise: what could not be written stands in ``trouble``.
 
-    where: str
-    trouble: str | None
+    One that many hosts share also says who works on which run, by ``lease(run)``, which returns a Lease or raises
+    Refused.
+    """
+
+    @property
+    def where(self) -> str: ...
+
+    @property
+    def trouble(self) -> str | None: ...
 
     def add(self, events: Sequence[Event]) -> None: ...
 
@@ -68,15 +75,6 @@ class Lease(Protocol):
         ...
 
     def release(self) -> None: ...
-
-
-@runtime_checkable
-class Shared(Protocol):
-    """A journal that many hosts share, and which therefore says who works on which run."""
-
-    def lease(self, run: str) -> Lease:
-        """Raises Refused."""
-        ...
 
 
 @dataclass

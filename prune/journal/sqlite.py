@@ -35,9 +35,7 @@ def open_sqlite(path: str, *, write: bool) -> Journal:
         elif not os.path.exists(path):
             return NoJournal(path)
         uri = f"file:{quote(path)}?mode={'rwc' if write else 'ro'}"
-        database = sqlite3.connect(
-            uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        database = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version > _VERSION:
             database.close()

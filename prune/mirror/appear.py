@@ -49,6 +49,12 @@ def appear(build: Build, layout: Layout, *, now_ns: int, repaired_ns: int, plan:
     assert build.target.root is not None
     assert build.target.control is not None
     manifest = manifest_of_build(build)
+    if build.target.in_store:
+        from prune.mirror.upload import Upload
+
+        assert isinstance(build, Upload)
+        build.appear(manifest)
+        return manifest
     waiting = _companions(build, manifest)
     try:
         for companion, data in waiting:

@@ -83,6 +83,8 @@ class Build:
     def source_unchanged(self) -> bool:
         """Whether the source is still exactly what was copied. Raises OSError."""
         assert self.source.root is not None
+        if self.source.in_store:
+            self.source.forget_listing()
         try:
             measure, first = measure_copy(self.source.root, self.order.source.paths)
         except FileNotFoundError:
@@ -192,13 +194,26 @@ class Build:
     def _copy_file(self, path: str, transfer: Transfer, expected: Mapping[str, str]) -> Landed:
         assert self.source.root is not None
         holder, at, lone = self._at(path)
+        if self.source.in_store:
+            return self._fetch_file(path, transfer, expected)
         with self.source.root.open(path) as source, places.written(holder, at, lone=lone) as target:
             like = os.fstat(source.fileno())
             listed = self.members.files[path]
-            if (like.st_size, like.st_mtime_ns, like.st_ino) != (listed.size, listed.mtime_ns, listed.ino):
+            inode = like.st_ino if self.source.root.keeps_inodes else 0
+            if (like.st_size, like.st_mtime_ns, inode) != (listed.size, listed.mtime_ns, listed.ino):
                 raise Changed(f"{path} changed while it was copied")
             landed = transfer.copy(source.fileno(), target, expected.get(path))
         places.dress(holder, at, like)
+        return landed
+
+    def _fetch_file(self, path: str, transfer: Transfer, expected: Mapping[str, str]) -> Landed:
+        from prune.mirror.download import fetch
+
+        assert self.source.root is not None
+        holder, at, lone = self._at(path)
+        with self.source.root.open(path) as source, places.written(holder, at, lone=lone) as target:
+            landed = fetch(source, target, self.members.files[path].size, transfer, expected.get(path))
+        places.dress(holder, at, places.status(self.source.root, path))
         return landed
 
     def _dress_folders(self, place: Place) -> None:
@@ -223,6 +238,11 @@ def under_construction(order: Order, source: OpenReplica, target: OpenReplica, *
     if total.identity(first) != order.source.identity:
         raise Changed(f"{order.source.paths[0]} changed before it was copied")
     token = token_of(order)
+    if target.in_store:
+        from prune.mirror.upload import Upload
+
+        yield Upload(order, source, target, token, (), members)
+        return
     with LocalRoot(os.path.join(target.control.path, "staging")) as staging:
         held = claim(Target(staging, token, target.root.real, label=os.path.join(target.root.real, order.name)))
         try:

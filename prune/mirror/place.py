@@ -9,6 +9,7 @@ import os
 import stat as modes
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from prune.control import Control
 from prune.errors import Busy
@@ -88,7 +89,11 @@ def _lock(fd: int, shown: str) -> None:
 
 
 def status(root: LocalRoot, path: str) -> os.stat_result:
-    """All of an entry's status, links not followed."""
+    """All of an entry's status, links not followed; of an object what a file made of it is to have."""
+    if "://" in root.root:
+        from prune.mirror.download import as_made
+
+        return cast(os.stat_result, as_made(root.stat(path)))
     with root.parent(path) as (parent, name):
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
 

@@ -18,6 +18,7 @@ from prune.stores.pace import measure_copy
 
 _LONGEST = 64 << 20  # bytes of a pointer; what is longer is no pointer
 NO_STEP = -1
+Sums = tuple[int, int, int | None]  # files, bytes, newest mtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,21 @@ def stand_ins(site: Site, target: OpenReplica, inventory: Inventory) -> list[Ord
         with contextlib.suppress(OSError):  # gone since it was listed
             measure, first = measure_copy(site.primary.root, copy.paths)
             mine = (measure.files, measure.size, measure.mtime_ns)
-            if _measure(target.root, pointer.path) != mine:
+            if not _is_as_new(target, _measure(target.root, pointer.path), mine):
                 found.append(Order(step, replace(copy, identity=measure.identity(first), measured=True,
                                                  size=measure.size, files=measure.files),
                                    target.name, pointer=True))  # fmt: skip
     return found
 
 
-def _measure(root: LocalRoot, path: str) -> tuple[int, int, int | None] | None:
+def _is_as_new(target: OpenReplica, there: Sums | None, wanted: Sums) -> bool:
+    """Whether the copy that is there is this one; an object has the time at which it was uploaded."""
+    if there is None or not target.in_store:
+        return there == wanted
+    return there[:2] == wanted[:2] and (there[2] or 0) >= (wanted[2] or 0)
+
+
+def _measure(root: LocalRoot, path: str) -> Sums | None:
     try:
         measure, _ = measure_copy(root, [path])
     except OSError:
@@ -112,6 +120,8 @@ def _small(
         assert site.layout is not None
         if claim.kind is Kind.FILE and site.layout.stands_in(pointer.path):
             continue
+        if claim.kind is Kind.LINK and target.in_store:
+            continue  # a store has no links
         if pointer.step != step if step is not None else not _names_what_is_there(site, target, inventory, pointer):
             continue
         try:
@@ -161,6 +171,9 @@ def _put(leader: OpenReplica, target: OpenReplica, pointer: Follow, *, hidden: b
     assert leader.root is not None
     assert target.root is not None
     assert target.control is not None
+    if target.in_store:
+        target.root.write_atomic(pointer.path, pointer.data or b"")
+        return
     kind = Kind.LINK if pointer.text is not None else Kind.FILE
     place = places.place_of(pointer.path, Kind.FILE, target, token="pointers", number=0, hidden=hidden)
     if place.holder is not target.root:

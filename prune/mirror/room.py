@@ -29,7 +29,7 @@ def shortage(target: OpenReplica, need: Need, *, used: int) -> str | None:
     budget = target.settings.capacity
     if budget is not None and used + need.bytes > budget:
         return f"needs {format_size(need.bytes)}, {format_size(max(0, budget - used))} of its budget are left"
-    if target.settings.free_space == "none":
+    if target.settings.free_space == "none" or target.in_store:
         return None
     space = target.root.space()
     if space.free_bytes < need.bytes:

@@ -28,6 +28,8 @@ def token_of(order: Order) -> str:
 def leftovers(target: OpenReplica) -> set[str]:
     """The tokens of builds in ``staging/``, at work or left behind. Raises OSError."""
     assert target.control is not None
+    if target.in_store:
+        return set()  # nothing is built aside there
     names = {entry.name.partition(".")[0] for entry in target.control.folder.scan("staging")}
     return {name for name in names if name.startswith(PREFIX)}
 

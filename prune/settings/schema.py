@@ -17,6 +17,8 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 
+MANY_RUNS = 50  # more than these are a fleet: told in one line each, and looked at no further than decisions need
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

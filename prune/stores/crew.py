@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeVar
 
 from prune.stores.base import FileStat
@@ -81,7 +81,9 @@ class _Helper:
         if isinstance(answer, OSError):
             return answer
         (files, size, freed, newest, oldest, ctime, inner, links), top = answer
-        return Measure(files, size, freed, newest, oldest, ctime, inner, links), _stat_from(top)
+        first = _stat_from(top)
+        first = first if root.keeps_inodes else replace(first, ino=0)
+        return Measure(files, size, freed, newest, oldest, ctime, inner, links), first
 
     def remove(self, root: LocalRoot, path: str) -> int:
         """Raises OSError as ``LocalRoot.remove`` does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import stat as modes
 import threading
@@ -16,6 +17,7 @@ from prune.model import Identity, Kind
 from prune.stores.base import Entry, FileStat, Space
 
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK = 4096
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _AT_HAND = 64
@@ -99,7 +101,8 @@ def kind_of(mode: int) -> Kind:
     return Kind.LINK if modes.S_ISLNK(mode) else Kind.OTHER
 
 
-def file_stat(status: os.stat_result) -> FileStat:
+def file_stat(status: os.stat_result, *, inodes: bool = True) -> FileStat:
+    """What a status says; the number of the inode is 0 where it means nothing."""
     return FileStat(
         kind_of(status.st_mode),
         status.st_size,
@@ -108,7 +111,7 @@ def file_stat(status: os.stat_result) -> FileStat:
         status.st_mtime_ns,
         status.st_ctime_ns,
         status.st_dev,
-        status.st_ino,
+        status.st_ino if inodes else 0,
     )
 
 
@@ -123,6 +126,8 @@ class LocalRoot:
 
     Raises OSError from the constructor when the root cannot be opened as a directory.
     """
+
+    keeps_inodes = True  # False where numbers of inodes change while nothing else does: they are all told as 0
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -216,9 +221,9 @@ class LocalRoot:
 
     def stat(self, path: str) -> FileStat:
         if not path:
-            return file_stat(os.fstat(self.fd))
+            return file_stat(os.fstat(self.fd), inodes=self.keeps_inodes)
         with self.parent(path) as (fd, name):
-            return file_stat(os.stat(name, dir_fd=fd, follow_symlinks=False))
+            return file_stat(os.stat(name, dir_fd=fd, follow_symlinks=False), inodes=self.keeps_inodes)
 
     def walk(self, path: str) -> Iterator[tuple[Entry, FileStat]]:
         top = self.stat(path)
@@ -226,7 +231,7 @@ class LocalRoot:
             yield Entry(path, top.kind), top
             return
         with self.directory(path) as fd:
-            yield from _walk(fd, path)
+            yield from _walk(fd, path, inodes=self.keeps_inodes)
 
     def measure(self, path: str, *, inodes: set[int] | None = None) -> Measure:
         """Sums over a file, or over a directory and all below it. Raises OSError if any of it cannot be looked at."""
@@ -280,9 +285,12 @@ class LocalRoot:
         """Whether the root's path still leads to the directory that is held open."""
         try:
             status = os.stat(self.real)
+            mine = os.fstat(self.fd)
         except OSError:
             return False
-        return (status.st_dev, status.st_ino) == (self.dev, self.ino)
+        if status.st_ino == mine.st_ino or (not self.keeps_inodes and mine.st_ino != self.ino):
+            return status.st_dev == mine.st_dev  # the very directory that is open has another number than it had
+        return False
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -374,7 +382,7 @@ class LocalRoot:
         with self.parent(path) as (parent, name):
             fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
-                _write_all(fd, data)
+                _append_all(fd, data)
                 if sync:
                     os.fdatasync(fd)
             finally:
@@ -443,18 +451,18 @@ def _empty(fd: int, dev: int) -> tuple[int, OSError | None]:
     return removed, trouble
 
 
-def _walk(fd: int, prefix: str) -> Iterator[tuple[Entry, FileStat]]:
+def _walk(fd: int, prefix: str, *, inodes: bool) -> Iterator[tuple[Entry, FileStat]]:
     deeper: list[str] = []
     with os.scandir(fd) as entries:
         for entry in entries:
-            status = file_stat(entry.stat(follow_symlinks=False))
+            status = file_stat(entry.stat(follow_symlinks=False), inodes=inodes)
             yield Entry(f"{prefix}/{entry.name}", status.kind), status
             if status.kind is Kind.DIR:
                 deeper.append(entry.name)
     for name in deeper:
         below = os.open(name, _DIR, dir_fd=fd)
         try:
-            yield from _walk(below, f"{prefix}/{name}")
+            yield from _walk(below, f"{prefix}/{name}", inodes=inodes)
         finally:
             os.close(below)
 
@@ -489,6 +497,20 @@ def _parts(path: str) -> list[str]:
     if any(part in ("", ".", "..") for part in parts):
         raise OSError(errno.EINVAL, "not a path below the root", path)
     return parts
+
+
+def _append_all(fd: int, data: bytes) -> None:
+    """Appends. On a full disk that copies on write (Btrfs), what is in the last block cannot be written again, and the
+    blocks reserved after it can be written for the first time: there it goes on, after a gap of zero bytes."""
+    try:
+        _write_all(fd, data)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        end = os.fstat(fd).st_size
+        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_APPEND)
+        os.lseek(fd, -(-end // _BLOCK) * _BLOCK, os.SEEK_SET)
+        _write_all(fd, data)
 
 
 def _write_all(fd: int, data: bytes) -> None:

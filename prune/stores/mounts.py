@@ -6,6 +6,8 @@ import os
 import re
 from dataclasses import dataclass
 
+# Where the number of an inode may be another the next time it is asked for: nothing is recognised by it there.
+_NUMBERS_CHANGE = frozenset({"fuse", "fuseblk", "overlay", "vfat", "msdos", "exfat", "cifs", "smb3", "smbfs", "9p"})
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -30,6 +32,13 @@ def mounts() -> list[Mount]:
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
         found.append(Mount(point, fields[fields.index("-") + 1]))
     return found
+
+
+def keeps_inodes(mount: Mount | None) -> bool:
+    """Whether files are known by the same inode numbers as long as they live; not knowing means they may not be."""
+    if mount is None:
+        return False
+    return mount.file_system not in _NUMBERS_CHANGE and not mount.file_system.startswith("fuse.")
 
 
 def mount_of(real_path: str, table: list[Mount] | None = None) -> Mount | None:

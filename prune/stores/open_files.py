@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+SHARED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +29,72 @@ class OpenFiles:
         return next((who for path, who in self.paths.items() if path.startswith(prefix)), None)
 
 
-def look(real_roots: Iterable[str], *, proc: str = "/proc") -> OpenFiles:
-    """One pass over the processes this user may see. Missing rights hide processes; they are no error."""
-    prefixes = tuple(root.rstrip(os.sep) + os.sep for root in real_roots)
-    paths: dict[str, str] = {}
+def look(real_roots: Iterable[str], *, anew: bool = True, proc: str = "/proc") -> OpenFiles:
+    """What is held below these roots, of the processes this user may see. Missing rights hide them; that is no error.
+
+    ``anew=False`` takes what another look of this thread saw up to a second ago, within ``looking_once``.
+    """
+    seen = _recent(proc) if not anew and _shared.depth else _pass_over(proc)
+    return OpenFiles(seen.held_below(real_roots), seen.locked)
+
+
+@contextmanager
+def looking_once() -> Iterator[None]:
+    """For passes over many runs: within the block, looks that decide nothing by themselves share one pass over all
+    processes for a second at a time. Whatever deletes looks anew, once it holds the locks."""
+    _shared.depth += 1
+    try:
+        yield
+    finally:
+        _shared.depth -= 1
+        if not _shared.depth:
+            _shared.seen = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One pass over all processes."""
+
+    at: float
+    proc: str
+    paths: list[str]  # sorted, as the kernel shows them
+    holders: Mapping[str, str]  # path -> one process that holds it
+    locked: Mapping[tuple[int, int], str]
+
+    def held_below(self, real_roots: Iterable[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for root in real_roots:
+            prefix = root.rstrip(os.sep) + os.sep
+            for place in range(bisect_left(self.paths, prefix), len(self.paths)):
+                path = self.paths[place]
+                if not path.startswith(prefix):
+                    break
+                found.setdefault(path.removesuffix(" (deleted)"), _name(self.proc, self.holders[path]))
+        return found
+
+
+class _Shared(threading.local):
+    depth = 0
+    seen: _Seen | None = None
+
+
+_shared = _Shared()
+
+
+def _recent(proc: str) -> _Seen:
+    seen = _shared.seen
+    if seen is None or seen.proc != proc or time.monotonic() - seen.at > SHARED_SECONDS:
+        seen = _shared.seen = _pass_over(proc)
+    return seen
+
+
+def _pass_over(proc: str) -> _Seen:
+    at = time.monotonic()
+    holders: dict[str, str] = {}
     for pid in _pids(proc):
         for path in _held_by(proc, pid):
-            if path.startswith(prefixes):
-                paths.setdefault(path.removesuffix(" (deleted)"), _name(proc, pid))
-    return OpenFiles(paths, _locks(proc))
+            holders.setdefault(path, pid)
+    return _Seen(at, proc, sorted(holders), holders, _locks(proc))
 
 
 def _pids(proc: str) -> list[str]:

@@ -102,6 +102,13 @@ class Bucket:
         except Exception as error:  # obstore's errors have only Exception in common with ValueError and TypeError
             raise self.trouble(error, "") from error
 
+    @cached_property
+    def checking_store(self) -> Store:
+        """The same for uploads: S3 is told the SHA-256 of all it gets, and refuses what arrives otherwise."""
+        if self.address.scheme != "s3" or "AWS_CHECKSUM_ALGORITHM" in os.environ:
+            return self.store
+        return _store(self.address, self.patience, {"checksum_algorithm": "SHA256"})
+
     # --- reading ---------------------------------------------------------------------------------------------
 
     def pages(self, prefix: str, *, after: str | None = None) -> Iterator[list[Object]]:
@@ -293,13 +300,14 @@ def plainly(text: str) -> str:
     return f"{said} (tried {int(retried[1]) + 1} times)" if retried else said
 
 
-def _store(address: Address, patience: Patience) -> Store:
+def _store(address: Address, patience: Patience, more: dict[str, Any] | None = None) -> Store:
     from obstore.store import AzureStore, GCSStore, S3Store
 
     client: Any = patience.client()
     retry: Any = patience.retry()
     if address.scheme == "s3":
         options = s3_options()
+        options["config"].update(more or {})
         if _plain_http("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
             client["allow_http"] = True
         return S3Store(address.bucket, client_options=client, retry_config=retry, **options)

@@ -184,7 +184,7 @@ def _delete_in_order(
     Returns what was written again in between, by id, with the sentence for it: nothing more of that is touched; and
     what stood in the way of all.
     """
-    phases = {each.id: in_order(each, doomed[each.id]) for each in going}
+    phases = {each.id: in_order(paths_of(each), doomed[each.id]) for each in going}
     first = [(id, found) for id, (begin, _, _) in phases.items() for found in begin]
     changed: dict[str, str] = {}
     try:
@@ -199,9 +199,11 @@ def _delete_in_order(
     return changed, None
 
 
-def in_order(withdrawal: Withdrawal, found: Found) -> tuple[list[Object], list[Object], list[Object]]:
-    """The objects of one copy: what no loader does without, all others, and what marks a copy as unfinished."""
-    tops = paths_of(withdrawal)
+def in_order(tops: Sequence[str], found: Found) -> tuple[list[Object], list[Object], list[Object]]:
+    """The objects of one copy as they are to go: what no loader does without, all others, what marks it as unfinished.
+
+    ``tops`` are its top-most paths in withdrawing order. Uploading takes the same order backwards.
+    """
     of_top = {top: [path for path in found if path == top or path.startswith(f"{top}/")] for top in tops}
     last = of_top[tops[-1]] if len(tops) > 1 else []
     begin = of_top[tops[0]]
