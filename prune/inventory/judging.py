@@ -62,7 +62,7 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
         found,
         link=found.link or link_out(replica.root, links),
         weights_only=bool(copy.thinned) or layout.weights_only(members),
-        spare=spare_of(layout, members),
+        spare=None if copy.thinned else spare_of(layout, members),
     )
     manifest, trouble = manifest_of(replica, copy)
     upcoming = upcoming_of(replica, copy, members)

@@ -64,8 +64,22 @@ class OpenReplica:
         """
         if self.root is None:
             return ()
-        mine = [stone for stone in self.thinnings.get(step, ()) if not self.root.exists(stone.name)]
+        mine = [stone for stone in self.thinnings.get(step, ()) if not self._stands(stone)]
         return tuple(dict.fromkeys(path for stone in mine for path in stone.parts))
+
+    def _stands(self, stone: Tombstone) -> bool:
+        """Whether what a tombstone names is there; what is withdrawn in an object store only seems to be."""
+        assert self.root is not None
+        if not self.root.exists(stone.name):
+            return False
+        if not self.in_store or self.control is None:
+            return True
+        from prune.stores.object import hidden
+        from prune.stores.object.control import as_objects
+        from prune.stores.object.root import in_store
+
+        root, control = in_store(self.root), as_objects(self.control)
+        return root is None or control is None or not hidden.parts_withdrawn(root, control, stone)
 
     @property
     def blank(self) -> bool:

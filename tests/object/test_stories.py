@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -13,11 +14,11 @@ from prune.deletion.undo import undo
 from prune.errors import NothingYet
 from prune.journal import open_journal
 from prune.resume import Terms, find, held
-from prune.settings.schema import SECOND, Guards
+from prune.settings.schema import SECOND, Guards, Keep
 from prune.verify import verify
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
-from tests.trees.build import step_dirs, step_files
+from tests.trees.build import step_dirs, step_files, torch_zip
 
 HOUR = 3600 * SECOND
 
@@ -246,3 +247,47 @@ def test_names_with_any_characters_are_listed_read_and_deleted(bucket: str, name
         assert file.read() == b"payload"
     root.remove("step 1")
     assert keys(bucket) == []
+
+
+def trainer_prefixes(steps: range) -> dict[str, bytes]:
+    """``checkpoint-10/`` …, as the Hugging Face Trainer writes them."""
+    found: dict[str, bytes] = {}
+    for step in steps:
+        for name in ("pytorch_model.bin", "optimizer.pt", "rng_state.pth"):
+            found[f"checkpoint-{step}/{name}"] = torch_zip(256, fill=b"%d" % step)
+        found[f"checkpoint-{step}/trainer_state.json"] = b'{"global_step": %d, "log_history": []}' % step
+    return found
+
+
+def test_a_prefix_is_thinned_of_the_objects_that_only_resuming_needs(bucket: str, state: Path) -> None:
+    put_all(bucket, trainer_prefixes(range(1, 4)))
+    run = replace(run_on(bucket, last=3), keep=Keep(last=3, full=1))
+
+    outcome = applied(run, state)
+    plan = planned(run, state)
+
+    assert [copy.step for copy in outcome.thinned] == [1, 2]
+    assert [key for key in keys(bucket) if "checkpoint-1/" in key] == [
+        "checkpoint-1/pytorch_model.bin", "checkpoint-1/trainer_state.json",
+    ]  # fmt: skip
+    assert [step.step for step in plan.steps if step.copies[0].weights_only] == [1, 2]
+    assert plan.thinned == ()
+
+
+def test_what_thinning_withdrew_waits_in_place_and_counts_as_gone(bucket: str, state: Path) -> None:
+    put_all(bucket, trainer_prefixes(range(1, 4)))
+    run = replace(run_on(bucket, last=3, grace=24 * HOUR), keep=Keep(last=3, full=1))
+    before = keys(bucket)
+
+    outcome = applied(run, state)
+    plan = planned(run, state)
+    journal = open_journal(f"sqlite:///{state}", write=True)
+    undo(run, None, now_ns=time.time_ns(), wait_ns=0, journal=journal)
+    journal.close()
+    again = planned(run, state)
+
+    assert [copy.step for copy in outcome.thinned] == [1, 2]
+    assert keys(bucket) == before
+    assert [step.step for step in plan.steps if step.copies[0].weights_only] == [1, 2]
+    assert plan.thinned == ()
+    assert [step.step for step in again.steps if step.copies[0].weights_only] == []

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from prune.control.record import Withdrawal
+from prune.control.record import THINNED, Withdrawal
 from prune.model import Identity, Kind
 from prune.stores.local import Measure
 from prune.stores.object.client import Changed, Object
@@ -145,7 +145,7 @@ def purge(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdr
         else:
             remaining = left.get(id, 0)
             results[id] = Gone(len(found) - remaining, f"{remaining} objects remain: {trouble}" if remaining else None)
-    _forget_manifests(control, [each for each in withdrawals if not results[each.id].error])
+    _forget_manifests(control, [each for each in withdrawals if each.why != THINNED and not results[each.id].error])
     root.refresh()
     return results
 

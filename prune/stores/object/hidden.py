@@ -1,10 +1,11 @@
-"""Copies that are noted as withdrawn: their objects may still stand there, and they are none any more."""
+"""Copies that are noted as withdrawn, or as on their way: objects stand there, and are no copy any more, or not yet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from prune.control.record import Withdrawal
+from prune.control.record import THINNED, Withdrawal
+from prune.control.tombstones import Tombstone
 from prune.model import Kind
 from prune.stores.local import Measure
 from prune.stores.object.client import Object
@@ -12,6 +13,21 @@ from prune.stores.object.control import ObjectControl
 from prune.stores.object.delete import paths_of, same
 from prune.stores.object.root import ObjectRoot
 from prune.stores.object.tree import status_of
+
+
+def hidden(
+    root: ObjectRoot, control: ObjectControl, steps: Mapping[int, Collection[str]], *, since_ns: int
+) -> set[int]:
+    """Of steps with their top-most paths, those that are none. Raises OSError, ValueError.
+
+    What began to arrive before ``since_ns`` and never came is shown as what it is.
+    """
+    on_their_way = {
+        each.step
+        for each in control.arriving()
+        if each.since_ns >= since_ns and set(steps.get(each.step, ("",))) <= each.paths
+    }
+    return on_their_way | withdrawn(root, control, steps)
 
 
 def withdrawn(root: ObjectRoot, control: ObjectControl, steps: Mapping[int, Collection[str]]) -> set[int]:
@@ -27,6 +43,15 @@ def withdrawn(root: ObjectRoot, control: ObjectControl, steps: Mapping[int, Coll
         ):
             found.add(each.step)
     return found
+
+
+def parts_withdrawn(root: ObjectRoot, control: ObjectControl, stone: Tombstone) -> bool:
+    """Whether the parts of a step that a tombstone speaks of are withdrawn, unchanged since. Raises OSError."""
+    return any(
+        each.why == THINNED and each.step == stone.step and tuple(paths_of(each)) == stone.parts
+        and _is_it(root, control, each)
+        for each in control.trashed()
+    )  # fmt: skip
 
 
 def _is_it(root: ObjectRoot, control: ObjectControl, withdrawal: Withdrawal) -> bool:
