@@ -81,9 +81,8 @@ class Background:
         )
         self.settings = load(None if config is None else os.fsdecode(config), flags, () if run is None else (run,))
         if len(self.settings.runs) != 1:
-            raise UsageError(
-                f"{len(self.settings.runs)} runs are configured, and one is trained", mend="name it: run=…"
-            )
+            several = f"{len(self.settings.runs)} runs are configured, and one is trained"
+            raise UsageError(several, mend="name it: run=…")
         self.work = work or Work()
         self.failures: list[Failure] = []
         self._stop = Stop()
@@ -160,7 +159,7 @@ class Background:
 
     def _look_after(self, steps: list[int]) -> None:
         if self.work.seal:
-            self._safely("seal", lambda: seal_steps(self.settings, steps))
+            self._safely("seal", lambda: seal_steps(self.settings, steps, self._stop))
         if self.work.mirror and self.settings.runs[0].mirrors and not self._stop:
             self._safely("mirror", lambda: mirror_run(self.settings, self._stop))
         if self.work.prune and not self._stop:
@@ -180,11 +179,19 @@ class Background:
         _log.debug("%s took %.2f s", work, time.monotonic() - started)
 
 
-def seal_steps(settings: Settings, steps: Sequence[int]) -> list[str]:
+def seal_steps(settings: Settings, steps: Sequence[int], stop: Stop) -> list[str]:
     """Writes the manifests of steps that have none; what went wrong, in sentences."""
-    from prune.seal import seal
+    from prune.checking import Interrupted, Means
+    from prune.seal import seal_all
 
-    return [f"step {copy.step} on {copy.replica}: {copy.error}" for run in seal(settings, steps) for copy in run.failed]
+    try:
+        found = seal_all(settings, steps, means=Means(stop=stop), wait_ns=LOCK_WAIT_NS)
+    except Interrupted:
+        return []
+    return [
+        *(f"{copy.path} on {copy.replica}: {copy.detail}" for run in found for copy in (*run.refused, *run.failed)),
+        *(f"{block.block}: {block.detail}" for run in found for block in run.blocks),
+    ]
 
 
 def mirror_run(settings: Settings, stop: Stop) -> list[str]:

@@ -74,13 +74,12 @@ def first_does(act: Callable[[], T], *, group: Any = None, quietly: bool = False
     return told[0]  # type: ignore[no-any-return]
 
 
-def is_first(group: Any = None) -> bool:
-    """Whether this process is the one that acts."""
-    if not _is_distributed():
-        return True
-    import torch.distributed as dist
+def barrier(group: Any = None) -> None:
+    """Waits until every process is here."""
+    if _is_distributed():
+        import torch.distributed as dist
 
-    return bool(dist.get_rank(group) == 0)
+        dist.barrier(group)
 
 
 def _left(opened: Any, error: BaseException | None) -> None:

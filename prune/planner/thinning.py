@@ -91,9 +91,9 @@ def _rewound(scene: Scene, step: int, newest: Sequence[int]) -> Iterator[GuardHo
     evidence = scene.evidence
     if scene.allow_rewound:
         return
-    copies = evidence.copies
-    written = evidence.known_written(copies[step].get(evidence.primary or ""))
-    full = [evidence.written(copies[one].get(evidence.primary or "")) for one in newest]
+    on_primary = {copy.step: copy for copy in evidence.on(evidence.primary)}
+    written = evidence.known_written(on_primary.get(step))
+    full = [evidence.written(on_primary[one]) for one in newest if one in on_primary]
     since = scene.rewind.since_ns
     if written is not None and (
         all(time is None or written > time for time in full) or (since is not None and written >= since)
