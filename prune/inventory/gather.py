@@ -197,7 +197,7 @@ def _list(work: Gathering, replica: OpenReplica) -> None:
 def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
     """What is withdrawn there still stands under its names, and is no copy any more; what is left of its budget."""
     from prune.stores.object.control import as_objects
-    from prune.stores.object.hidden import withdrawn
+    from prune.stores.object.hidden import hidden
     from prune.stores.object.root import in_store
 
     root, control, listing = in_store(replica.root), as_objects(replica.control), replica.listing
@@ -207,8 +207,10 @@ def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
         read_space(replica)
         if control is not None:
             steps = {step: [claim.path for claim in claims] for step, claims in listing.steps.items()}
-            for step in withdrawn(root, control, steps):
+            for step in hidden(root, control, steps, since_ns=work.now_ns - work.site.run.guards.orphans):
                 del listing.steps[step]
+    except ValueError as error:
+        replica.block("control-unusable", f"{control.path if control else replica.settings.root}: {error}")
     except OSError as error:
         replica.block("listing-incomplete", f"{error.filename or replica.settings.root}: {error.strerror}")
     if root.bucket.versioned:

@@ -17,7 +17,7 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class AsMade:
-    """What a file from a store is given where others are given what their source has: this user's, readable as usual."""
+    """What is given to a file from a store: this user's, readable as usual, written when its object was."""
 
     st_mode: int
     st_atime_ns: int

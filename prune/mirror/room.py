@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from prune import engine
 from prune.inventory.site import OpenReplica
 from prune.pressure.marks import Wish
 from prune.pressure.relief import Means, Pressed, relieve
@@ -42,6 +43,9 @@ def shortage(target: OpenReplica, need: Need, *, used: int) -> str | None:
 def make_room(run: RunSettings, target: str, need: Need, *, state: str | None, stop: Stop, wait_ns: int) -> None:
     """Deletes what policy lets go of, until there is room; N is never lowered for a copy."""
     alone = replace(run, pressure=Pressure())
+    if any(replica.name == target and "://" in replica.root for replica in run.replicas):
+        engine.apply(Settings(runs=(alone,), state=state), conduct=engine.Conduct(wait_ns=wait_ns, stop=stop))
+        return  # a budget is counted, not probed
     relieve(
         Settings(runs=(alone,), state=state),
         [Pressed(alone, target)],

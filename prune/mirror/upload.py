@@ -17,6 +17,7 @@ from prune.mirror.build import Build, Changed
 from prune.mirror.transfer import Differs, Landed, SourceDamaged, Transfer
 from prune.model import Kind
 from prune.stores.object.client import Object
+from prune.stores.object.control import ObjectControl, as_objects
 from prune.stores.object.delete import Found, found_now, in_order
 from prune.stores.object.root import ObjectRoot, in_store
 from prune.stores.object.upload import Uploading
@@ -38,15 +39,23 @@ class Upload(Build):
         return root
 
     @property
+    def _control(self) -> ObjectControl:
+        control = as_objects(self.target.control)
+        assert control is not None
+        return control
+
+    @property
     def staged_bytes(self) -> int:
         return 0
 
     def run(self, transfer: Transfer, expected: Mapping[str, str]) -> None:
-        """Sends every file. Raises Changed, Differs, SourceDamaged, OSError, and what the transfer's ``tick`` raises."""
+        """Sends every file. Raises Changed, SourceDamaged, Failed, OSError, and what the transfer's ``tick`` raises."""
         odd = next((path for path, stat in self.members.files.items() if stat.kind is not Kind.FILE), None)
         if odd is not None:
             raise Failed(f"{odd} is no plain file: an object store has no place for it")
         first, rest, last = self._phases()
+        if rest or last:
+            self._control.note_arriving(self.token, self.order.step, self.order.source.paths)
         for paths in (last, rest):
             with ThreadPoolExecutor(_THREADS) as pool:
                 for sent in pool.map(lambda path: self._send(path, transfer, expected), paths):
@@ -85,6 +94,7 @@ class Upload(Build):
             ours = [each.key for each, found in zip(mine, there, strict=True)
                     if any(now.etag == each.etag for now in found.values())]  # fmt: skip
             self.root.bucket.delete(ours)
+            self._control.arrived(self.token)
         self.root.refresh()
 
     def forget(self) -> None:
@@ -95,15 +105,13 @@ class Upload(Build):
 
         The lock is held. Raises OSError, Differs when the store has something else than was sent.
         """
-        control = self.target.control
-        assert control is not None
         if not self.order.pointer:
             for path in self.order.source.paths:
                 files = tuple(f for f in manifest.files if f.path == path or f.path.startswith(path + "/"))
                 if files and not path.endswith(".sha256"):
                     name = path.rpartition("/")[2]
                     own = Manifest(name, manifest.step, manifest.created_at_ns, files)
-                    control.write_manifest(name, serialise(own))
+                    self._control.write_manifest(name, serialise(own))
         for sending in self._last:
             found = sending.finish()
             if found.size != self.landed[sending.path].size:
@@ -111,6 +119,7 @@ class Upload(Build):
         self._last.clear()
         self._sent.clear()
         self._take_away_more()
+        self._control.arrived(self.token)
         self.root.refresh()
 
     def _take_away_more(self) -> None:

@@ -16,7 +16,7 @@ from prune.settings.schema import RunSettings
 from tests.object.proxy import Answer, Passing, Proxy, Request, only, refuse, truncate
 from tests.object.store import keys, put, put_all, run_on, step_keys, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
-from tests.trees.build import step_dirs, step_files
+from tests.trees.build import step_dirs, step_files, torch_zip
 
 
 def mirrored(run: RunSettings, state: Path, *steps: int) -> Mirrored:
@@ -42,12 +42,13 @@ def test_what_tells_completeness_is_uploaded_last_and_after_the_manifest(
     bucket: str, state: Path, tmp_path: Path, proxy: Proxy
 ) -> None:
     primary = step_dirs(tmp_path / "P", (10,), files=2)
-    (primary / "step-10" / "big.pt").write_bytes((primary / "step-10" / "rank_0.pt").read_bytes() + b"\0" * (200 << 10))
+    (primary / "step-10" / "big.pt").write_bytes(torch_zip(200 << 10))
     os.utime(primary / "step-10" / "big.pt", (1.7e9, 1.7e9))
     proxy.forget()
 
     done = mirrored(run_on(primary, bucket, last=1), state)
 
+    assert done.failed == ()
     puts = [request.target for request in proxy.seen if request.method == "PUT"]
     order = [next(at for at, target in enumerate(puts) if name in target)
              for name in ("big.pt", "manifests/step-10.json", "rank_0.pt")]  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
@@ -19,10 +19,12 @@ from prune.control.folder import Control
 from prune.control.place import Place, beside, inside
 from prune.control.record import Withdrawal
 from prune.model import Pin
+from prune.stores.base import read_text
 from prune.stores.object.client import Changed
 from prune.stores.object.root import ObjectRoot
 
 WITHDRAWN = "withdrawn"
+ARRIVING = "arriving"
 _SMALL = 1 << 20  # bytes of an object that is remembered once it was read
 
 
@@ -49,6 +51,16 @@ class ControlRoot(ObjectRoot):
                 status = self.stat(path)
             self._texts[path] = (status.ino, text)
         return cast(BinaryIO, io.BytesIO(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """A copy that somebody is uploading, or was when he died."""
+
+    token: str
+    step: int
+    paths: frozenset[str]
+    since_ns: int  # by the store's clock
 
 
 @dataclass
@@ -95,6 +107,33 @@ class ObjectControl(Control):
         """As they are now: asking for pins looks anew, also for leases."""
         self.keys_root.refresh()
         return super().pins(replica)
+
+    # --- copies on their way here ----------------------------------------------------------------------------
+
+    def note_arriving(self, token: str, step: int, paths: Sequence[str]) -> None:
+        """From here on what stands under these paths is a copy being uploaded, and none yet. Raises OSError."""
+        data = {"schema": "prune.arriving/1", "step": step, "paths": list(paths)}
+        self.keys_root.write_atomic(f"{ARRIVING}/{token}.json", json.dumps(data).encode())
+
+    def arrived(self, token: str) -> None:
+        """It is a copy by now, or nothing of it is left. Raises OSError."""
+        root = self.keys_root
+        root.bucket.delete([root.address.key(f"{ARRIVING}/{token}.json")])
+        root.refresh()
+
+    def arriving(self) -> list[Arriving]:
+        """What is noted to be on its way here. Raises OSError, ValueError."""
+        try:
+            entries = list(self.keys_root.scan(ARRIVING))
+        except FileNotFoundError:
+            return []
+        found = []
+        for entry in entries:
+            data = json.loads(read_text(self.keys_root, entry.path))
+            since = self.keys_root.stat(entry.path).mtime_ns
+            token = entry.name.removesuffix(".json")
+            found.append(Arriving(token, int(data["step"]), frozenset(map(str, data["paths"])), since))
+        return found
 
     # --- withdrawals -----------------------------------------------------------------------------------------
 
