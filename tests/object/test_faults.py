@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,18 @@ def test_requests_give_up_after_their_time(bucket: str, proxy: Proxy, monkeypatc
 
     with pytest.raises(OSError, match=r"timed out|error sending request|operation"):
         ObjectRoot(bucket).reach()
+
+
+def test_a_store_that_passes_over_conditions_is_never_deleted_from(bucket: str, state: Path, proxy: Proxy) -> None:
+    put_all(bucket, step_keys(range(1, 8)))
+
+    def deaf(request: Request, passing: Passing) -> Answer | None:
+        kept = {name: value for name, value in request.headers.items() if name.lower() != "if-none-match"}
+        return passing(replace(request, headers=kept))
+
+    proxy.fault = deaf
+    outcome = applied(run_on(bucket), state)
+
+    assert blocks(outcome) == "control-unusable"
+    assert "conditions" in (outcome.blocked.detail if outcome.blocked else "")
+    assert len(keys(bucket)) == 7

@@ -87,6 +87,7 @@ class Bucket:
     address: Address
     patience: Patience = field(default_factory=lambda: PATIENCE)
     versioned: bool = False  # an answer showed that this bucket keeps versions
+    conditional: bool = False  # it was seen to keep to the conditions of writes
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @cached_property
@@ -115,17 +116,22 @@ class Bucket:
         """Objects below a prefix, a page at a time, as the store gives them; see :mod:`prune.stores.object.listing`."""
         import obstore
 
-        tries = 0
+        tries, last, in_order = 0, after, True
         while True:
             try:
-                for chunk in obstore.list(self.store, prefix or None, offset=after, chunk_size=PAGE):
+                for chunk in obstore.list(self.store, prefix or None, offset=last, chunk_size=PAGE):
                     found = [_object(meta) for meta in chunk]
-                    after = max([after or "", *(each.key for each in found)])
-                    tries = 0
-                    yield found
+                    if last is not None:  # some stores begin again at the first key, whatever they are asked
+                        found = [each for each in found if each.key > last or not in_order]
+                    keys = [last or "", *(each.key for each in found)]
+                    in_order = in_order and keys == sorted(keys)
+                    last, tries = max(keys), 0
+                    if found:
+                        yield found
                 return
             except Exception as error:
-                tries = self._once_more(error, prefix, tries)
+                # Where keys come in no order, what was missed cannot be told: only the whole listing again would do.
+                tries = self._once_more(error, prefix, tries if in_order else self.patience.retries)
 
     def head(self, key: str) -> Object:
         """Raises FileNotFoundError, OSError."""
@@ -138,7 +144,7 @@ class Bucket:
         import obstore
 
         def ask() -> tuple[bytes, Object]:
-            found = obstore.get(self.store, key, options={"if_match": etag} if etag else None)
+            found = obstore.get(self.store, key, options={"if_match": quoted(etag)} if etag else None)
             return bytes(found.bytes()), self._seen(_object(found.meta))
 
         return self._persistently(ask, key)
@@ -147,7 +153,7 @@ class Bucket:
         """Bytes of an object from ``start`` on, and which object that was. Raises as ``read`` does."""
         import obstore
 
-        options: Any = {"range": (start, start + length), **({"if_match": etag} if etag else {})}
+        options: Any = {"range": (start, start + length), **({"if_match": quoted(etag)} if etag else {})}
 
         def ask() -> tuple[bytes, Object]:
             found = obstore.get(self.store, key, options=options)
@@ -166,7 +172,7 @@ class Bucket:
         """
         import obstore
 
-        mode: Any = "create" if new else {"e_tag": etag} if etag else "overwrite"
+        mode: Any = "create" if new else self._only_over(key, etag) if etag else "overwrite"
         try:
             result = obstore.put(self.store, key, data, mode=mode)
         except Exception as error:
@@ -174,8 +180,17 @@ class Bucket:
             if isinstance(trouble, FileExistsError | Changed) and (mine := self._already(key, data)):
                 return mine
             raise trouble from error
-        self.versioned = self.versioned or _is_version(result.get("version"))
-        return result.get("e_tag") or ""
+        self.versioned = self.versioned or self._is_version(result.get("version"))
+        return bare(result.get("e_tag"))
+
+    def _only_over(self, key: str, etag: str) -> dict[str, str]:
+        """The condition of a write. Google's store goes by generations, which only a head tells."""
+        if self.address.scheme != "gs":
+            return {"e_tag": quoted(etag)}
+        there = self.head(key)
+        if there.etag != etag or there.version is None:
+            raise Changed(errno.ESTALE, "it is no longer the object it was", key)
+        return {"e_tag": quoted(etag), "version": there.version}
 
     def _already(self, key: str, data: bytes) -> str | None:
         try:
@@ -267,8 +282,12 @@ class Bucket:
         return OSError(errno.EIO, said, name)
 
     def _seen(self, found: Object) -> Object:
-        self.versioned = self.versioned or _is_version(found.version)
+        self.versioned = self.versioned or self._is_version(found.version)
         return found
+
+    def _is_version(self, version: str | None) -> bool:
+        """Whether an answer shows that older versions stay. Google's store numbers them where it keeps none, too."""
+        return self.address.scheme != "gs" and version is not None and version != "null"
 
 
 @lru_cache(maxsize=64)
@@ -327,12 +346,18 @@ def _plain_http(*variables: str) -> bool:
 
 
 def _object(meta: Any) -> Object:
-    return Object(meta["path"], meta["size"], _ns(meta["last_modified"]), meta.get("e_tag") or "", meta.get("version"))
+    return Object(meta["path"], meta["size"], _ns(meta["last_modified"]), bare(meta.get("e_tag")), meta.get("version"))
+
+
+def bare(etag: str | None) -> str:
+    """An ETag without its quotes, which some stores leave out of listings."""
+    return (etag or "").strip('"')
+
+
+def quoted(etag: str) -> str:
+    """As it stands in a header."""
+    return f'"{etag}"'
 
 
 def _ns(time: datetime) -> int:
     return round(time.timestamp() * 1000) * 1_000_000
-
-
-def _is_version(version: str | None) -> bool:
-    return version is not None and version != "null"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from prune.control.record import THINNED, Withdrawal
 from prune.model import Identity, Kind
 from prune.stores.local import Measure
-from prune.stores.object.client import Changed, Object
+from prune.stores.object.client import Changed, Object, quoted
 from prune.stores.object.control import ObjectControl
 from prune.stores.object.root import ObjectRoot
 from prune.stores.object.tree import status_of
@@ -237,7 +237,9 @@ def _delete_one(root: ObjectRoot, found: Object) -> None:
     import time
 
     url = root.bucket.signed("DELETE", found.key, 300)
-    request = urllib.request.Request(url, method="DELETE", headers={"If-Match": found.etag} if found.etag else {})
+    request = urllib.request.Request(
+        url, method="DELETE", headers={"If-Match": quoted(found.etag)} if found.etag else {}
+    )
     for attempt in range(1, _TRIES + 1):
         try:
             with urllib.request.urlopen(request, timeout=root.bucket.patience.timeout_s):

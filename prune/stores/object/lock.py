@@ -7,6 +7,7 @@ ETag at its next look, and its own clock tells a sleeper that it slept too long.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -79,6 +80,7 @@ class ObjectLock:
 def acquire(folder: ObjectRoot) -> ObjectLock:
     """Takes the lock of a control prefix. Raises Held when another has it, OSError when it cannot be written."""
     key, token = folder.address.key(NAME), os.urandom(8).hex()
+    _see_that_conditions_hold(folder)
     try:
         before = _uptime_ns()
         try:
@@ -95,6 +97,23 @@ def acquire(folder: ObjectRoot) -> ObjectLock:
         return _held(folder, token, fence, etag, before)
     except (FileExistsError, Changed) as error:
         raise Held(f"{folder.root}/{NAME} was taken by another process a moment ago") from error
+
+
+def _see_that_conditions_hold(folder: ObjectRoot) -> None:
+    """Raises OSError where the store writes over what is there although it was told not to: no lock can be held there.
+
+    Some stores that speak S3 pass over the conditions of a write without a word. Asked once in the life of a process.
+    """
+    key = folder.address.key(CLOCK)
+    for _ in range(2):  # the first may be the first ever
+        if folder.bucket.conditional:
+            return
+        try:
+            folder.bucket.put(key, os.urandom(8).hex().encode(), new=True)
+        except FileExistsError:
+            folder.bucket.conditional = True
+    if not folder.bucket.conditional:
+        raise OSError(errno.ENOTSUP, "this store passes over the conditions of writes: no lock can be held in it", key)
 
 
 def _held(folder: ObjectRoot, token: str, fence: int, etag: str, before: int) -> ObjectLock:
