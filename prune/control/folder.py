@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prune.control import holds, record, tombstones, volume
+from prune.control.in_place import reserve
 from prune.control.record import Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.control.volume import Volume
@@ -69,7 +70,7 @@ class Control:
         for name in LOGS:
             if name not in present:
                 with contextlib.suppress(FileExistsError), self.folder.create(name) as file:
-                    _reserve(file.fileno())
+                    reserve(file.fileno(), _RESERVE)
         if "lock" not in present:
             with contextlib.suppress(FileExistsError):
                 self.folder.create("lock").close()
@@ -108,7 +109,7 @@ class Control:
             fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
                 os.ftruncate(fd, 0)
-                _reserve(fd)
+                reserve(fd, _RESERVE)
             finally:
                 os.close(fd)
 
@@ -251,16 +252,6 @@ def _in_store(path: str) -> Control | None:
     from prune.stores.object.control import ObjectControl
 
     return ObjectControl.open(path)
-
-
-def _reserve(fd: int) -> None:
-    """Asks for blocks ahead without changing the size; a file system that cannot gives none."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    keep_size = 1
-    if hasattr(libc, "fallocate"):
-        libc.fallocate(fd, keep_size, ctypes.c_int64(0), ctypes.c_int64(_RESERVE))
 
 
 def _sync(path: str) -> None:

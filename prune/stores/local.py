@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import stat as modes
 import threading
@@ -17,7 +16,6 @@ from prune.model import Identity, Kind
 from prune.stores.base import Entry, FileStat, Space
 
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BLOCK = 4096
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _AT_HAND = 64
@@ -288,9 +286,9 @@ class LocalRoot:
             mine = os.fstat(self.fd)
         except OSError:
             return False
-        if status.st_ino == mine.st_ino or (not self.keeps_inodes and mine.st_ino != self.ino):
-            return status.st_dev == mine.st_dev  # the very directory that is open has another number than it had
-        return False
+        # Where the very directory that is open has another number than it had, numbers tell nothing.
+        same = status.st_ino == mine.st_ino or mine.st_ino != self.ino
+        return same and status.st_dev == mine.st_dev
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -382,7 +380,7 @@ class LocalRoot:
         with self.parent(path) as (parent, name):
             fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
-                _append_all(fd, data)
+                _write_all(fd, data)
                 if sync:
                     os.fdatasync(fd)
             finally:
@@ -497,20 +495,6 @@ def _parts(path: str) -> list[str]:
     if any(part in ("", ".", "..") for part in parts):
         raise OSError(errno.EINVAL, "not a path below the root", path)
     return parts
-
-
-def _append_all(fd: int, data: bytes) -> None:
-    """Appends. On a full disk that copies on write (Btrfs), what is in the last block cannot be written again, and the
-    blocks reserved after it can be written for the first time: there it goes on, after a gap of zero bytes."""
-    try:
-        _write_all(fd, data)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        end = os.fstat(fd).st_size
-        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_APPEND)
-        os.lseek(fd, -(-end // _BLOCK) * _BLOCK, os.SEEK_SET)
-        _write_all(fd, data)
 
 
 def _write_all(fd: int, data: bytes) -> None:
