@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,8 @@ class Fuse:
 @contextmanager
 def fuse(folder: Path, **faults: Any) -> Iterator[Fuse]:
     """The passthrough of :mod:`tests.faults.fuse`, in a process of its own."""
-    pytest.importorskip("mfusepy", reason="mfusepy is not installed (pip install mfusepy)", exc_type=ImportError)
+    if find_spec("mfusepy") is None:
+        pytest.skip("mfusepy is not installed (pip install mfusepy)")
     if not os.path.exists("/dev/fuse"):
         pytest.skip("there is no /dev/fuse")
     below, place = folder.parent / f"{folder.name}-below", folder.parent / f"{folder.name}-faults.json"
