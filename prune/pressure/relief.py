@@ -249,7 +249,25 @@ def _trash_in(pressed: Pressed) -> bool:
 
 def _probe(pressed: Sequence[Pressed], means: Means) -> Callable[[], Space]:
     root = pressed[0].root
+    if "://" in root and means.space_of is None:
+        return _budget(pressed[0])
     return lambda: means.space_of(root) if means.space_of is not None else read_room(root)
+
+
+def _budget(pressed: Pressed) -> Callable[[], Space]:
+    """Room in an object store: what is left of the budget. Raises UsageError without one."""
+    from prune.stores.object.root import ObjectRoot, room
+
+    capacity = next(each.capacity for each in pressed.run.replicas if each.name == pressed.replica)
+    if capacity is None:
+        raise UsageError(f"{pressed.root} has no free space of its own", mend='give it a budget: capacity = "10TB"')
+
+    def left() -> Space:
+        space = room(ObjectRoot(pressed.root), capacity)
+        assert space is not None
+        return space
+
+    return left
 
 
 def read_room(root: str) -> Space:
@@ -261,7 +279,7 @@ def read_room(root: str) -> Space:
 def _one_volume(pressed: Sequence[Pressed]) -> None:
     import os
 
-    devices = {os.stat(one.root).st_dev: one for one in pressed}
+    devices = {one.root if "://" in one.root else os.stat(one.root).st_dev: one for one in pressed}
     if len(devices) > 1:
         names = ", ".join(sorted(one.run.name for one in devices.values()))
         raise UsageError(f"the {pressed[0].replica}s of the runs lie on different volumes ({names})",

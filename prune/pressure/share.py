@@ -10,6 +10,7 @@ from prune.model import RunPlan
 from prune.settings.schema import RunSettings
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
+from prune.stores.there import open_root
 
 OURS_AT_LEAST = 0.2  # with less than this share of the used bytes, checkpoints are not what fills the volume
 
@@ -37,7 +38,7 @@ def share_of_ours(lying: Sequence[Lying], space: Space, *, now_ns: int) -> float
 def _held(one: Lying, plan: RunPlan) -> int:
     """Bytes of all copies on the replica; what cannot be measured counts as nothing, which takes less."""
     total = 0
-    with LocalRoot(one.root) as root:
+    with open_root(one.root) as root:
         for step in plan.steps:
             for copy in step.copies:
                 if copy.replica != one.replica:

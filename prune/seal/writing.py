@@ -54,6 +54,9 @@ class Writing:
                 return
             if ready.new:
                 for name, manifest in ready.manifests.items():
+                    if replica.in_store:
+                        replica.control.write_manifest(name, serialise(manifest))
+                        continue
                     place = f"manifests/{name}"
                     companion = Companion(replica.control.folder, place + _SEALING, place + ".json")
                     companion.write(serialise(manifest))
@@ -81,8 +84,11 @@ class Writing:
                 continue
             folder = path.rpartition("/")[0]
             lines = {os.path.relpath(file.path, folder or "."): file.sha256 for file in manifest.files}
+            written = True
+            if replica.in_store:
+                replica.root.write_atomic(path + SUFFIX, render(lines))
+                continue
             companion = Companion(replica.root, path + SUFFIX + PART, path + SUFFIX)
             companion.write(render(lines))
             companion.install()
-            written = True
         return written

@@ -1,8 +1,10 @@
-"""Whether something stands at a full path or URL."""
+"""Full paths and URLs: what is there, and roots opened by either."""
 
 from __future__ import annotations
 
 import os
+
+from prune.stores.local import LocalRoot
 
 
 def is_there(path: str) -> bool:
@@ -22,3 +24,12 @@ def is_there(path: str) -> bool:
         return True
     except FileNotFoundError:
         return any(page for page in store.pages(address.prefix))
+
+
+def open_root(root: str) -> LocalRoot:
+    """A root by its path or URL. Raises OSError when it cannot be opened."""
+    if "://" not in root:
+        return LocalRoot(root)
+    from prune.stores.object.root import ObjectRoot
+
+    return ObjectRoot(root)

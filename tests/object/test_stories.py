@@ -11,9 +11,11 @@ import pytest
 
 from prune import holds
 from prune.deletion.undo import undo
-from prune.errors import NothingYet
+from prune.errors import NothingYet, UsageError
 from prune.journal import open_journal
+from prune.pressure.relief import make_room
 from prune.resume import Terms, find, held
+from prune.seal import seal_all
 from prune.settings.schema import SECOND, Guards, Keep
 from prune.verify import verify
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
@@ -158,6 +160,34 @@ def test_a_budget_stands_for_free_space(bucket: str, state: Path) -> None:
     assert (with_budget.free_bytes, with_budget.total_bytes) == ((1 << 20) - used, 1 << 20)
     assert without.replicas[0].free_bytes is None
     assert without.blocked is None
+
+
+def test_room_is_made_within_a_budget(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 9), size=64 << 10))
+    budget = 8 * (66 << 10)
+
+    relief = make_room(settings_of(run_on(bucket, capacity=budget), state=state), 150 << 10)
+
+    assert relief.reached
+    assert keys(bucket) == [f"step_000{step}.pt" for step in (4, 5, 6, 7, 8)], "no more than it takes"
+
+
+def test_room_in_a_store_without_a_budget_is_refused_with_the_mend(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 9)))
+
+    with pytest.raises(UsageError, match="capacity"):
+        make_room(settings_of(run_on(bucket), state=state), 1 << 20)
+
+
+def test_seals_are_keys(bucket: str, state: Path) -> None:
+    put_all(bucket, step_keys(range(1, 3)))
+
+    sealed = seal_all(settings_of(run_on(bucket), state=state), sidecar=True)
+
+    assert [len(run.sealed) for run in sealed] == [2]
+    assert ".prune/manifests/step_0001.pt.json" in keys(bucket, ours=True)
+    assert "step_0002.pt.sha256" in keys(bucket)
+    assert {copy.health for copy in verify(settings_of(run_on(bucket), state=state), [])[0].copies} == {"intact"}
 
 
 def test_a_bucket_that_keeps_versions_frees_nothing_yet_and_says_so(bucket: str, state: Path, s3_server: str) -> None:
