@@ -33,10 +33,14 @@ def purge(replica: OpenReplica, withdrawals: Sequence[Withdrawal]) -> dict[str, 
 
 
 def delete_orphan(replica: OpenReplica, path: str, planned: Identity) -> bool:
-    """Deletes a temporary that is still exactly what was planned; whether it was. Raises OSError."""
-    from prune.stores.object import delete
+    """Deletes a temporary that is still exactly what was planned, or ends an upload; whether it did. Raises OSError."""
+    from prune.stores.object import delete, uploads
 
-    return delete.delete_orphan(_store(replica)[0], path, planned)
+    root = _store(replica)[0]
+    if not uploads.is_upload(path):
+        return delete.delete_orphan(root, path, planned)
+    uploads.abort(root, path)
+    return True
 
 
 def frees_nothing_yet(replica: OpenReplica) -> bool:

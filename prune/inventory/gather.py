@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from prune import planner
 from prune.integrity import compare
@@ -32,6 +33,9 @@ from prune.model import (
 )  # fmt: skip
 from prune.stores.open_files import OpenFiles, look
 from prune.stores.pace import at_once, measure_all
+
+if TYPE_CHECKING:
+    from prune.stores.object.root import ObjectRoot
 
 # Copies whose health no decision needs are judged all the same while few entries are involved, so that a person
 # sees it; beyond that a look at a huge run would cost what it keeps, not what it deletes.
@@ -203,6 +207,7 @@ def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
     root, control, listing = in_store(replica.root), as_objects(replica.control), replica.listing
     assert root is not None
     assert listing is not None
+    replica.uploads = _uploads(work, replica, root)
     try:
         read_space(replica)
         if control is not None:
@@ -218,6 +223,19 @@ def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
             Attention("versioned", replica.name, f"the bucket of {replica.settings.root} keeps versions: what is "
                       "deleted frees nothing yet", "let a lifecycle rule of the bucket expire those not current")
         )  # fmt: skip
+
+
+def _uploads(work: Gathering, replica: OpenReplica, root: ObjectRoot) -> list[Temporary]:
+    """What was begun to be uploaded in parts and takes up room unseen."""
+    from prune.stores.object.uploads import as_temporaries
+
+    try:
+        return as_temporaries(root, replica.name)
+    except OSError as error:
+        detail = f"unfinished uploads to {replica.settings.root} cannot be listed: {error.strerror}"
+        mend = "allow this user to list them, or let a lifecycle rule of the bucket end them"
+        work.site.attention.append(Attention("uploads", replica.name, detail, mend))
+        return []
 
 
 def _listed(work: Gathering) -> Inventory:
@@ -305,6 +323,7 @@ def _temporaries(work: Gathering, replica: OpenReplica, into: list[Temporary]) -
         found = looking.temporary(replica, claim, work.open_files)
         if found is not None:
             into.append(found)
+    into += replica.uploads
 
 
 def _pointers(work: Gathering, replica: OpenReplica, pointers: list[Pointer], picks: dict[str, Pick]) -> None:

@@ -13,7 +13,7 @@ from prune.control.tombstones import Tombstone
 from prune.control.volume import Volume
 from prune.inventory.listing import Listing
 from prune.layouts.base import Layout
-from prune.model import Attention, Block, Replica, nothing
+from prune.model import Attention, Block, Replica, Temporary, nothing
 from prune.settings.schema import ReplicaSettings, RunSettings
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
@@ -36,6 +36,7 @@ class OpenReplica:
     thinnings: Mapping[int, list[Tombstone]] = field(default_factory=nothing)  # by step, on whichever replica
     opening: list[Block] = field(default_factory=list)  # what stood in the way of opening it
     trouble: list[Block] = field(default_factory=list)  # the same and what the latest look found
+    uploads: list[Temporary] = field(default_factory=list)  # begun in parts and not finished, in an object store
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _IN_ENVIRONMENT = (
@@ -14,6 +15,30 @@ _IN_ENVIRONMENT = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_SKIP_SIGNATURE",
 )
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys to sign a request with. Never shown."""
+
+    id: str = field(repr=False)
+    secret: str = field(repr=False)
+    token: str | None = field(repr=False)
+    region: str
+
+
+def static_keys(environment: Mapping[str, str] | None = None) -> Keys | None:
+    """The keys of the environment or of a profile; None where a role or a service hands them out."""
+    said = os.environ if environment is None else environment
+    options = s3_options(said)
+    config = options["config"]
+    region = said.get("AWS_REGION") or said.get("AWS_DEFAULT_REGION") or config.get("region") or "us-east-1"
+    if "AWS_ACCESS_KEY_ID" in said and "AWS_SECRET_ACCESS_KEY" in said:
+        token = said.get("AWS_SESSION_TOKEN") or said.get("AWS_TOKEN")
+        return Keys(said["AWS_ACCESS_KEY_ID"], said["AWS_SECRET_ACCESS_KEY"], token, region)
+    if "access_key_id" in config:
+        return Keys(config["access_key_id"], config["secret_access_key"], config.get("session_token"), region)
+    return None
 
 
 def s3_options(environment: Mapping[str, str] | None = None) -> dict[str, Any]:

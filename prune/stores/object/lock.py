@@ -34,6 +34,7 @@ class ObjectLock:
     etag: str
     taken_ns: int  # by this host's clock that goes on while it sleeps: before the key was last written
     stored_ns: int  # when it was last written, by the store's clock
+    looked_ns: int = 0  # when it was last looked at, by this host's clock
 
     def __enter__(self) -> ObjectLock:
         return self
@@ -45,6 +46,10 @@ class ObjectLock:
         """The store's own clock: the time it gave to our key, and what has passed since."""
         return self.stored_ns + _uptime_ns() - self.taken_ns
 
+    def overdue(self) -> bool:
+        """Whether so much time has passed that the lease must be looked at again. Costs no request."""
+        return _uptime_ns() - max(self.taken_ns, self.looked_ns) > LEASE_NS // 4
+
     def still_held(self) -> bool:
         """Whether the key is still ours and will be for a while; renewed from half of the lease on."""
         passed = _uptime_ns() - self.taken_ns
@@ -54,6 +59,7 @@ class ObjectLock:
             if passed > LEASE_NS // 2:
                 self._renew()
                 return True
+            self.looked_ns = _uptime_ns()
             return self.folder.object(NAME).etag == self.etag
         except OSError:
             return False
