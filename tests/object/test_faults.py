@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prune.model import RunOutcome
-from prune.stores.object import client, lock
+from prune.stores.object import client, delete, lock
 from prune.stores.object.root import ObjectRoot
 from tests.object.proxy import (  # fmt: skip
     Answer,
@@ -196,11 +196,11 @@ def test_a_pass_that_slept_past_its_lease_deletes_nothing_more(
     bucket: str, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(bucket, step_keys(range(1, 8)))
-    begun = lock._uptime_ns()
+    begun = lock.uptime_ns()
     held = lock.ObjectLock.still_held
 
     def asleep(self: lock.ObjectLock) -> bool:
-        monkeypatch.setattr(lock, "_uptime_ns", lambda: begun + 600 * 10**9)
+        monkeypatch.setattr(lock, "uptime_ns", lambda: begun + 600 * 10**9)
         return held(self)
 
     monkeypatch.setattr(lock.ObjectLock, "still_held", asleep)
@@ -208,6 +208,26 @@ def test_a_pass_that_slept_past_its_lease_deletes_nothing_more(
 
     assert blocks(outcome) == "locked"
     assert len(keys(bucket)) == 7
+
+
+def test_a_pass_that_was_stopped_between_two_deletes_deletes_nothing_more(
+    bucket: str, state: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = step_prefixes(range(1, 7), files=1) | {f"step-{step}/big.pt": torch_zip(80 << 10) for step in range(1, 7)}
+    put_all(bucket, files)
+    begun = delete.uptime_ns()
+
+    def stopped(request: Request, passing: Passing) -> Answer | None:
+        monkeypatch.setattr(delete, "uptime_ns", lambda: begun + 100 * 10**9)
+        return passing(request)
+
+    proxy.fault = only(lambda request: request.method == "DELETE", stopped)
+    outcome = applied(run_on(bucket, last=2), state)
+    proxy.forget()
+
+    assert {copy.step for copy in outcome.failed} == {1, 2, 3, 4}
+    assert "stood still" in outcome.failed[0].error
+    assert len([key for key in keys(bucket) if key.endswith("big.pt")]) == 6
 
 
 def test_a_lease_that_ran_out_is_taken_over_and_its_holder_sees_it(

@@ -208,19 +208,25 @@ class Bucket:
         except Exception as error:
             raise self.trouble(error, source) from error
 
-    def delete(self, keys: Sequence[str]) -> None:
+    def delete(self, keys: Sequence[str], before: Callable[[], None] = lambda: None) -> None:
         """Deletes many objects, a thousand a request where the store can, several requests at once.
 
-        Some may be gone when this raises OSError: list to see which. What is not there is no error.
+        ``before`` is called ahead of each request, and what it raises ends this. Some may be gone when this raises
+        OSError: list to see which. What is not there is no error.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         parts = [keys[at : at + BULK] for at in range(0, len(keys), BULK)]
+
+        def one(part: Sequence[str]) -> None:
+            before()
+            self._delete(part)
+
         if len(parts) == 1:
-            self._delete(parts[0])
+            one(parts[0])
         elif parts:
             with ThreadPoolExecutor(IN_FLIGHT) as pool:
-                list(pool.map(self._delete, parts))
+                list(pool.map(one, parts))
 
     def _delete(self, keys: Sequence[str]) -> None:
         import obstore

@@ -20,7 +20,7 @@ from prune.control.place import Place, beside, inside
 from prune.control.record import Withdrawal
 from prune.model import Pin
 from prune.stores.base import read_text
-from prune.stores.object.client import Changed
+from prune.stores.object.client import Changed, Object
 from prune.stores.object.root import ObjectRoot
 
 WITHDRAWN = "withdrawn"
@@ -80,7 +80,7 @@ class ObjectControl(Control):
     _notes: dict[str, Note] = field(default_factory=dict, repr=False)  # by withdrawal id
     _later: dict[str, list[bytes]] = field(default_factory=dict, repr=False)  # by id: lines that may be lost
     _keys: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)  # by id
-    _fresh: set[str] = field(default_factory=set, repr=False)  # whose keys this pass has looked at
+    _fresh: dict[str, dict[str, Object]] = field(default_factory=dict, repr=False)  # what this pass has looked at
     _unwritten: set[str] = field(default_factory=set, repr=False)  # whose keys stand in no note yet
 
     @classmethod
@@ -164,10 +164,10 @@ class ObjectControl(Control):
             except OSError:
                 self._later.clear()
 
-    def note_keys(self, id: str, keys: Mapping[str, str]) -> None:
+    def note_keys(self, id: str, found: Mapping[str, Object]) -> None:
         """Which keys under which ETags belong to a withdrawal; written with the next line about it."""
-        self._keys[id] = dict(keys)
-        self._fresh.add(id)
+        self._keys[id] = {path: each.etag for path, each in found.items()}
+        self._fresh[id] = dict(found)
         self._unwritten.add(id)
 
     def keys_noted(self, id: str) -> dict[str, str] | None:
@@ -178,9 +178,9 @@ class ObjectControl(Control):
             self._keys = _keys_in(self._notes[id].text) | self._keys
         return self._keys.get(id)
 
-    def is_fresh(self, id: str) -> bool:
-        """Whether the keys of a withdrawal were noted by this very pass, a moment ago."""
-        return id in self._fresh
+    def looked_at(self, id: str) -> dict[str, Object] | None:
+        """The objects of a withdrawal, where they were noted by this very pass, a moment ago."""
+        return self._fresh.get(id)
 
     def clear_record(self) -> None:
         """A note goes with the last withdrawal in it."""

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from prune.control.lock import LEASE_NS
 from prune.control.record import THINNED, Withdrawal
 from prune.model import Identity, Kind
 from prune.stores.local import Measure
 from prune.stores.object.client import Changed, Object, quoted
 from prune.stores.object.control import ObjectControl
+from prune.stores.object.lock import uptime_ns
 from prune.stores.object.root import ObjectRoot
 from prune.stores.object.tree import status_of
 from prune.stores.pace import Measured
@@ -42,6 +44,20 @@ class Gone:
     error: str | None = None
 
 
+class Awake:
+    """Called ahead of each request that deletes: raises OSError when so much time has passed since the last that the
+    lock may be another's by now. Whoever slept, or was stopped, deletes nothing more."""
+
+    def __init__(self) -> None:
+        self._last_ns = uptime_ns()
+
+    def __call__(self) -> None:
+        now = uptime_ns()
+        passed, self._last_ns = now - self._last_ns, now
+        if passed > LEASE_NS // 2:
+            raise OSError(errno.ETIMEDOUT, f"stood still for {passed // 10**9} seconds; nothing more is deleted")
+
+
 # --- looking -----------------------------------------------------------------------------------------------------
 
 
@@ -54,7 +70,7 @@ def look(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdra
         return [error] * len(withdrawals)
     for withdrawal, found in zip(withdrawals, all_found, strict=True):
         results.append(measured(root, withdrawal, found))
-        control.note_keys(withdrawal.id, {path: each.etag for path, each in found.items()})
+        control.note_keys(withdrawal.id, found)
     return results
 
 
@@ -156,9 +172,10 @@ def _doomed(root: ObjectRoot, control: ObjectControl, withdrawal: Withdrawal) ->
     Where none were noted (the pass died before, or the copy waited for its time), what stands there must be exactly
     what was planned; else somebody has put another copy there, and nothing of this one is left.
     """
+    fresh = control.looked_at(withdrawal.id)
+    if fresh is not None:
+        return fresh
     noted = control.keys_noted(withdrawal.id)
-    if noted is not None and control.is_fresh(withdrawal.id):
-        return {path: Object(root.address.key(path), 0, 0, etag) for path, etag in noted.items()}
     found = found_now(root, [paths_of(withdrawal)])[0]
     if noted is None:
         return found if _fits(root, withdrawal, found) else {}
@@ -187,13 +204,15 @@ def _delete_in_order(
     phases = {each.id: in_order(paths_of(each), doomed[each.id]) for each in going}
     first = [(id, found) for id, (begin, _, _) in phases.items() for found in begin]
     changed: dict[str, str] = {}
+    awake = Awake()
     try:
         if root.address.scheme in _CONDITIONAL and len(first) <= ONE_BY_ONE:
             changed = _delete_if_same(root, first)
         else:
-            root.bucket.delete([found.key for _, found in first])
+            root.bucket.delete([found.key for _, found in first], awake)
         for later in (1, 2):
-            root.bucket.delete([each.key for id, found in phases.items() if id not in changed for each in found[later]])
+            keys = [each.key for id, found in phases.items() if id not in changed for each in found[later]]
+            root.bucket.delete(keys, awake)
     except OSError as error:
         return changed, _said(error)
     return changed, None

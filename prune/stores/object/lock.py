@@ -44,22 +44,22 @@ class ObjectLock:
 
     def now_ns(self) -> int:
         """The store's own clock: the time it gave to our key, and what has passed since."""
-        return self.stored_ns + _uptime_ns() - self.taken_ns
+        return self.stored_ns + uptime_ns() - self.taken_ns
 
     def overdue(self) -> bool:
         """Whether so much time has passed that the lease must be looked at again. Costs no request."""
-        return _uptime_ns() - max(self.taken_ns, self.looked_ns) > LEASE_NS // 4
+        return uptime_ns() - max(self.taken_ns, self.looked_ns) > LEASE_NS // 4
 
     def still_held(self) -> bool:
         """Whether the key is still ours and will be for a while; renewed from half of the lease on."""
-        passed = _uptime_ns() - self.taken_ns
+        passed = uptime_ns() - self.taken_ns
         if not self.etag or passed > LEASE_NS - _MARGIN_NS:
             return False  # slept past our own lease: another host may have taken it in good faith
         try:
             if passed > LEASE_NS // 2:
                 self._renew()
                 return True
-            self.looked_ns = _uptime_ns()
+            self.looked_ns = uptime_ns()
             return self.folder.object(NAME).etag == self.etag
         except OSError:
             return False
@@ -74,7 +74,7 @@ class ObjectLock:
             self.etag = ""
 
     def _renew(self) -> None:
-        before = _uptime_ns()
+        before = uptime_ns()
         self._write(LEASE_NS)
         self.taken_ns, self.stored_ns = before, self.folder.object(NAME).modified_ns
 
@@ -88,7 +88,7 @@ def acquire(folder: ObjectRoot) -> ObjectLock:
     key, token = folder.address.key(NAME), os.urandom(8).hex()
     _see_that_conditions_hold(folder)
     try:
-        before = _uptime_ns()
+        before = uptime_ns()
         try:
             text, there = folder.bucket.read(key)
         except FileNotFoundError:
@@ -98,7 +98,7 @@ def acquire(folder: ObjectRoot) -> ObjectLock:
         if not _is_free(folder, holder, there):
             raise Held(f"{folder.root}/{NAME} is leased by process {holder.get('pid')} on {holder.get('host')}")
         fence = _whole(holder.get("fence")) + 1
-        before = _uptime_ns()
+        before = uptime_ns()
         etag = folder.bucket.put(key, _told(token, fence, LEASE_NS), etag=there.etag)
         return _held(folder, token, fence, etag, before)
     except (FileExistsError, Changed) as error:
@@ -182,5 +182,5 @@ def _pid_space() -> str:
         return "unknown"
 
 
-def _uptime_ns() -> int:
+def uptime_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
