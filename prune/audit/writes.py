@@ -234,7 +234,7 @@ def _target_of_open(scope: Scope, call: ast.Call | None) -> ast.expr | None:
         if isinstance(call.func, ast.Attribute) and call.args and mode == _literal(call.args[0]):
             return call.func.value if mode is not None and set(mode) & set("wx") else None  # path.open("wb")
         return _first(call, mode)
-    entered = any(call in scope.handles[name] for name in scope.entered)
+    entered = any(call in scope.handles.get(name, ()) for name in scope.entered)
     if call.args and (ends == "open_output_stream" or (ends == "compress" and entered)):
         return call.args[0]
     return None

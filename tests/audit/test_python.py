@@ -175,3 +175,9 @@ def test_every_finding_says_why_and_how_it_is_done_safely() -> None:
 def test_a_source_that_does_not_parse_is_told_as_such() -> None:
     with pytest.raises(SyntaxError):
         audit_python("torch.save(state, path) print 'python 2'", "old.py")
+
+
+def test_a_context_manager_that_yields_several_names_is_read_like_any_other() -> None:
+    lines = ["def f(root, path):", "    with root.parent(path) as (parent, name):", "        fd = open(name, 'rb')"]
+    source = "\n".join(lines)
+    assert found(source) == []
