@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 @verb("doctor")
 @on_runs
 def command(screen: Screen, chosen: Chosen) -> int:
-    """Probe each replica: times, clock, rename, sync, locks, room, mount. Says what each means for pruning.
+    """Probe each replica: times, clock, rename, sync, locks, room, mount, and the trainer's own rotation.
 
     Writes a probe directory where the control folder stands or would stand, and removes it.
     """
     from prune.cli.exits import FAILED, worst
-    from prune.doctor import examine
+    from prune.doctor import examine, other_janitor
     from prune.report.lines import Cell, Grid, Report, Style, line, printable
     from prune.report.render import show
 
@@ -32,6 +32,7 @@ def command(screen: Screen, chosen: Chosen) -> int:
         replicas = []
         for replica in run.replicas:
             found = examine(replica, stand_beside=beside)
+            found += other_janitor(run) if replica is run.primary else []
             findings += found
             grid = Grid(("check", "state", "found", "what it means"))
             grid.rows.extend(

@@ -35,12 +35,17 @@ class Opaque:
     state: object = None
     items: list[object] = field(default_factory=list)  # appended values, or (key, value) pairs
 
-    def get(self, name: str) -> object:
-        """An attribute out of the state, or None."""
+    @property
+    def attributes(self) -> dict[object, object]:
+        """The attributes that its state holds; none where that is no dict."""
         state = self.state
         if isinstance(state, tuple) and len(state) == 2:  # (None, attributes in slots)
             state = state[1]
-        return state.get(name) if isinstance(state, dict) else None
+        return state if isinstance(state, dict) else {}
+
+    def get(self, name: str) -> object:
+        """An attribute out of the state, or None."""
+        return self.attributes.get(name)
 
 
 def global_name(module: object, name: object) -> Global:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from prune.layouts import rotation
 from prune.layouts.base import Claim, Glance, Kind, Pick, RootView
-from prune.layouts.hf_trainer import HfTrainer
+from prune.layouts.hf_trainer import LIMIT, HfTrainer
 from prune.layouts.naming import DIGITS
+from prune.layouts.rotation import Rotation
 
+CONFIG = "axolotl_config.yml"
+DEFAULT_LIMIT = 4
 _NUMBERED = re.compile(rf"checkpoint-(?:.*-)?(?P<step>{DIGITS})", re.DOTALL)
 
 
@@ -23,7 +28,14 @@ class Axolotl(HfTrainer):
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         why = super().recognise(glance, claims)
-        return f"{why}, beside axolotl_config.yml" if why and glance.has("axolotl_config.yml") else None
+        return f"{why}, beside {CONFIG}" if why and glance.has(CONFIG) else None
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """What its configuration says; unset or 0 means that it keeps four."""
+        found = rotation.in_plain_text(view, [CONFIG], LIMIT)
+        if found is None and CONFIG in {entry.name for entry in view.reader.scan(view.base)}:
+            found = Rotation(None, LIMIT, view.at(CONFIG))
+        return replace(found, keeps=found.keeps or DEFAULT_LIMIT) if found is not None else super().rotation(view)
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         """``checkpoint-merged-900`` outranks ``checkpoint-800``: a directory that is no step of the run can win."""

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prune.errors import UsageError
 from prune.model import EMPTY, Health, Kind, Pick, Pointer, Verdict
 from prune.stores.base import Entry, FileStat, Reader
+
+if TYPE_CHECKING:
+    from prune.layouts.rotation import Rotation
 
 PEEK_LIMIT = 10_000  # names read of one directory when only looking what kind it is
 
@@ -226,6 +229,10 @@ class Layout:
     def referenced(self, view: RootView) -> Mapping[int, str]:
         """Steps that a state file of the trainer lists and needs, with the reason."""
         return EMPTY
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """How many checkpoints the stack's own rotation keeps, where a file tells it; None where none does."""
+        return None
 
     def weights_only(self, members: Members) -> bool:
         """True where a copy can be told to lack what resuming needs."""

@@ -26,11 +26,13 @@ from prune.layouts.base import (
     RootView,
     Verdict,
 )  # fmt: skip
+from prune.layouts.rotation import Rotation
 from prune.layouts.trackers import DIGITS, NUMBER
 from prune.model import EMPTY
 from prune.stores.base import read_text
 
 STATE = "trainer_state.json"
+ARGUMENTS, LIMIT = "training_args.bin", "save_total_limit"
 JIT_MARKER = "checkpoint-is-incomplete.txt"
 LONG_STATE = 16 << 20  # a longer log is not parsed to learn one number
 _STEP = re.compile(rf"checkpoint-(?P<step>{DIGITS})")
@@ -58,7 +60,7 @@ class HfTrainer(Around):
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         for claim in claims:
             inside = glance.inside(claim.path) if claim.part is Part.PAYLOAD else frozenset()
-            for name in (STATE, "training_args.bin"):
+            for name in (STATE, ARGUMENTS):
                 if name in inside:
                     return f"{claim.path} holds {name}, as the Hugging Face Trainer writes it"
         return None
@@ -106,6 +108,19 @@ class HfTrainer(Around):
     def referenced(self, view: RootView) -> Mapping[int, str]:
         best = self.best_recorded(view)
         return {best: f"{STATE} names it as best"} if best in view.steps and best is not None else EMPTY
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """``save_total_limit`` out of the newest ``training_args.bin`` that can be read, which every save holds."""
+        from prune.layouts import torch_state
+
+        for step in sorted(view.steps, reverse=True):
+            path = f"{view.steps[step][0].path}/{ARGUMENTS}"
+            try:
+                limit = torch_state.value(view.reader, path, LIMIT)
+            except (LookupError, OSError):
+                continue
+            return Rotation(limit if isinstance(limit, int) and limit > 0 else None, LIMIT, path)
+        return None
 
     def weights_only(self, members: Members) -> bool:
         """``save_only_model`` leaves out optimizer, scheduler and random states."""

@@ -26,6 +26,7 @@ from prune.layouts.base import (
     RootView,
     Verdict,
 )  # fmt: skip
+from prune.layouts.rotation import Rotation, in_plain_text
 from prune.layouts.trackers import DIGITS
 
 _CHECKPOINT = re.compile(r"(?P<stem>.+?)(?:-v(?P<version>[1-9][0-9]{0,8}))?\.ckpt", re.DOTALL)
@@ -81,6 +82,10 @@ class Lightning(Around):
 
     def stands_in(self, path: str) -> bool:
         return lightning_last.stands_for_a_step(path.rpartition("/")[2])
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """What the configuration says that its command line saves; hyperparameters may say it, too."""
+        return in_plain_text(view, ("config.yaml", "hparams.yaml"), "save_top_k")
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         return lightning_last.pick(self, view)

@@ -25,6 +25,7 @@ from prune.layouts.base import (
     Verdict,
 )
 from prune.layouts.hf_trainer import HfTrainer
+from prune.layouts.rotation import Rotation
 from prune.model import EMPTY
 
 MARKER = "CHECKPOINT_COMPLETE"
@@ -77,6 +78,9 @@ class LlamaFactory(HfTrainer):
 
     def resume_only(self, members: Members) -> Sequence[str]:
         return ()
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        return None
 
 
 def _unfinished(path: str, files: Mapping[str, FileStat], step: int, reader: Reader) -> Verdict | None:

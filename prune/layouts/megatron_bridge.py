@@ -8,6 +8,7 @@ last), ``training/state.py`` (the state is a dict of tensors, ``step`` one of th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from prune.layouts import torch_state, trackers
 from prune.layouts.base import (
@@ -25,6 +26,7 @@ from prune.layouts.base import (
     Verdict,
 )
 from prune.layouts.megatron_lm import TRACKER, MegatronLM, written_by_bridge
+from prune.layouts.rotation import Rotation, in_plain_text
 from prune.model import PointerState
 
 STATE_TRACKER = "latest_train_state.pt"
@@ -70,6 +72,12 @@ class MegatronBridge(MegatronLM):
     def pointers(self, view: RootView) -> Sequence[Pointer]:
         state = _state_pointer(view)
         return [*([state] if state else []), *super().pointers(view)]
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """The newest step's own configuration."""
+        steps = sorted(view.steps, reverse=True)[:1]
+        return next((in_plain_text(replace(view, base=view.steps[step][0].path), ("run_config.yaml",), "most_recent_k")
+                     for step in steps), None)  # fmt: skip
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         """The train state decides wherever it is there, the text only without it."""

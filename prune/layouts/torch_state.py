@@ -5,12 +5,35 @@ Format: pytorch/pytorch, ``torch/serialization.py`` (a ZIP of ``<name>/data.pkl`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prune.integrity import pickles, zips
 from prune.integrity.window import Damage, Window
 from prune.stores.base import Reader
 
 MOST = 8 << 20  # bytes of a data.pkl that is read for one number
 _WIDTHS = {"torch.IntStorage": 4, "torch.LongStorage": 8, "torch.ShortStorage": 2}
+
+
+def value(reader: Reader, path: str, *keys: str) -> object:
+    """What stands under nested ``keys`` of the saved dict or object: plain values as they are.
+
+    Raises LookupError where the file is no such file or holds no such key, OSError where it cannot be read.
+    """
+    with reader.open(path) as file:
+        window = Window(file)
+        try:
+            directory = zips.find_directory(window)
+            found: object = _pickled(window, directory, _pickle_in(zips.members(window, directory)))
+        except (Damage, pickles.UnreadablePickle) as error:
+            raise LookupError(f"{path}: {error}") from error
+    for key in keys:
+        if isinstance(found, pickles.Opaque):
+            found = found.attributes
+        if not isinstance(found, dict) or key not in found:
+            raise LookupError(f"{path} holds no {key}")
+        found = found[key]
+    return found
 
 
 def number(reader: Reader, path: str, *keys: str) -> int | None:
@@ -28,20 +51,31 @@ def number(reader: Reader, path: str, *keys: str) -> int | None:
 
 def _number(window: Window, keys: tuple[str, ...]) -> int | None:
     directory = zips.find_directory(window)
-    found = {member.name: member for member in zips.members(window, directory)}
-    name = next((name for name in found if name.rpartition(b"/")[2] == b"data.pkl"), None)
-    if name is None or found[name].size > MOST or found[name].method != 0:
-        return None
-    value, _ = pickles.load(_bytes(window, directory, found[name]))
+    members = list(zips.members(window, directory))
+    pickle = _pickle_in(members)
+    value = _pickled(window, directory, pickle)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     place = _storage(value)
-    member = found.get(name[: -len(b"data.pkl")] + b"data/" + place[1].encode()) if place else None
+    name = pickle.name[: -len(b"data.pkl")] + b"data/" + place[1].encode() if place else b""
+    member = next((member for member in members if member.name == name), None) if place else None
     if place is None or member is None or member.method != 0 or member.size != place[0]:
         return None
     return int.from_bytes(_bytes(window, directory, member), "little", signed=True)
+
+
+def _pickle_in(members: Iterable[zips.Member]) -> zips.Member:
+    """The member that holds the pickle. Raises UnreadablePickle."""
+    found = next((member for member in members if member.name.rpartition(b"/")[2] == b"data.pkl"), None)
+    if found is None or found.size > MOST or found.method != 0:
+        raise pickles.UnreadablePickle("no pickle of a size that is read here")
+    return found
+
+
+def _pickled(window: Window, directory: zips.Directory, member: zips.Member) -> object:
+    return pickles.load(_bytes(window, directory, member))[0]
 
 
 def _bytes(window: Window, directory: zips.Directory, member: zips.Member) -> bytes:

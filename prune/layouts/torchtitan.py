@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from prune.layouts import dcp, naming
 from prune.layouts.base import Claim, Entry, Glance, Kind, Members, Part, Pick, RootView
+from prune.layouts.rotation import Rotation, in_plain_text
 
 _STEP = re.compile(rf"step-(?P<step>{naming.DIGITS})")
 _REPLICA = re.compile(r"ft-replicat-[0-9]+")
@@ -49,6 +50,10 @@ class Torchtitan(dcp.Dcp):
         return sorted(
             paths, key=lambda path: (_REPLICA.match(path.rpartition("/")[0].rpartition("/")[2]) is not None, path)
         )
+
+    def rotation(self, view: RootView) -> Rotation | None:
+        """0 means all. Its default of 10 is told by no file."""
+        return in_plain_text(view, ("config.json", "config.toml", "job_config.json"), "keep_latest_k", all_from=0)
 
     def trainer_pick(self, view: RootView) -> Pick | None:
         for step in sorted(view.steps, reverse=True):
