@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import threading
@@ -180,14 +181,15 @@ class Background:
 
 
 def seal_steps(settings: Settings, steps: Sequence[int], stop: Stop) -> list[str]:
-    """Writes the manifests of steps that have none; what went wrong, in sentences."""
+    """Writes the manifests of steps that have none; what went wrong, in sentences. A step that has gone is passed over:
+    it was pruned already, or the trainer's own rotation took it."""
     from prune.checking import Interrupted, Means
-    from prune.seal import seal_all
+    from prune.seal import Sealing, seal_all
 
-    try:
-        found = seal_all(settings, steps, means=Means(stop=stop), wait_ns=LOCK_WAIT_NS)
-    except Interrupted:
-        return []
+    found: list[Sealing] = []
+    for step in steps:
+        with contextlib.suppress(UsageError, Interrupted):
+            found += seal_all(settings, [step], means=Means(stop=stop), wait_ns=LOCK_WAIT_NS)
     return [
         *(f"{copy.path} on {copy.replica}: {copy.detail}" for run in found for copy in (*run.refused, *run.failed)),
         *(f"{block.block}: {block.detail}" for run in found for block in run.blocks),

@@ -32,12 +32,11 @@ _log = logging.getLogger("prune")
 def resume_checkpoint(output_dir: StrPath, *, mirrors: Sequence[StrPath] = (), check: Check = "sha256") -> str | None:
     """What to give ``trainer.train(resume_from_checkpoint=…)``: the newest checkpoint that verifies; None: a new run.
 
-    It may be a path on a mirror. Called by every process of a job, one of them looks and tells the others where a
-    process group is there already. Raises Damaged when there are checkpoints and none is usable, Blocked when a replica
-    could not be looked at and nothing was found: neither is a new run.
+    It may be a path on a mirror. Ask once the Trainer is made, which makes ``output_dir``. Called by every process of
+    a job, one of them looks and tells the others where a process group is there already. Raises Damaged when there are
+    checkpoints and none is usable, Blocked when a replica could not be looked at and nothing was found: neither is a
+    new run.
     """
-    if not os.path.isdir(output_dir) and not mirrors:
-        return None
     found = resume_together(output_dir, mirrors=mirrors, check=check)
     return None if found is None else found.path
 
@@ -63,12 +62,8 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._given: dict[str, Any] = {"policy": policy, "keep_last": keep_last, "config": config, "run": run}
         self._mirrors = tuple(mirrors)
         self._work = work
-        self.background: Background | None = None
-
-    @property
-    def failures(self) -> list[Failure]:
-        """What went wrong behind training so far."""
-        return [] if self.background is None else self.background.failures
+        self.background: Background | None = None  # while training
+        self.failures: list[Failure] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero or self.background is not None:
@@ -77,6 +72,7 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         os.makedirs(args.output_dir, exist_ok=True)
         layout = "hf-trainer" if root is not None else None
         self.background = Background(root, mirrors=self._mirrors, layout=layout, work=self._work, **self._given)
+        self.background.failures = self.failures
         self._tell(args)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -87,7 +83,7 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.background is not None:
             self.background.finish()
-            self.background = None if not self.background.failures else self.background
+            self.background = None
 
     def _tell(self, args: Any) -> None:
         """What training would be resumed from now, and whether somebody else deletes here too."""
