@@ -131,8 +131,6 @@ def test_a_directory_of_two_processes_appears_when_both_have_written(root: Path,
     parts = {path.name for path in (root / NAMES[kind].format(12)).iterdir()}
     expected = {"dcp": {"__0_0.distcp", ".metadata"}, "accelerate": {"random_states_0.pkl", "random_states_1.pkl"}}
     assert expected[kind] <= parts
-        kind
-    ] <= parts
     again = trained_by_two(kind, root, "--steps", "14", state=state)
     assert again["resumed"] == str(root / NAMES[kind].format(12))
 
