@@ -49,11 +49,16 @@ def plan(settings: Settings, *, now_ns: int | None = None, progress: Progress = 
     return assemble(settings, [*plans(settings, now_ns=now, progress=progress)], now)
 
 
-def plans(settings: Settings, *, now_ns: int, progress: Progress = _silent) -> Iterator[RunPlan]:
-    """Each run's plan as it is made. None is held here, so that thousands of runs take the memory of one."""
+def plans(
+    settings: Settings, *, now_ns: int, courtesy: bool | None = None, progress: Progress = _silent
+) -> Iterator[RunPlan]:
+    """Each run's plan as it is made. None is held here, so that thousands of runs take the memory of one.
+
+    ``courtesy``: whether to judge a few copies that no decision leans on; None: where there are not many runs.
+    """
     evidence, close = _evidence(settings)
     try:
-        courtesy = len(settings.runs) <= MANY_RUNS
+        courtesy = len(settings.runs) <= MANY_RUNS if courtesy is None else courtesy
         with looking_once():
             for run in settings.runs:
                 yield look_at(run, now_ns=now_ns, evidence=evidence, courtesy=courtesy, progress=progress)[1]
@@ -93,10 +98,12 @@ def look_at(
     return inventory, planner.plan(inventory, run, now_ns)
 
 
-def apply(settings: Settings, *, reviewed: Plan | None = None, conduct: Conduct | None = None) -> Outcome:
+def apply(
+    settings: Settings, *, reviewed: Plan | None = None, conduct: Conduct | None = None, plan_id: str | None = None
+) -> Outcome:
     """Carries out a fresh plan of every run; with ``reviewed``, at most what that plan deletes.
 
-    One run's trouble never stops another's.
+    ``plan_id`` names the pass in history where it is part of a larger one. One run's trouble never stops another's.
     """
     from prune.deletion.apply import apply_run
     from prune.journal import open_journal
@@ -104,7 +111,7 @@ def apply(settings: Settings, *, reviewed: Plan | None = None, conduct: Conduct 
 
     conduct = conduct or Conduct()
     chosen = settings.runs if reviewed is None else _named(settings.runs, reviewed)
-    plan_id = reviewed.id if reviewed is not None else fresh_id(conduct.clock())
+    plan_id = plan_id or (reviewed.id if reviewed is not None else fresh_id(conduct.clock()))
     journal = Together(open_journal(settings.state, write=True))
     of_runs = {} if reviewed is None else {run.run: run for run in reviewed.runs}
     outcomes = []

@@ -49,10 +49,16 @@ def verify(settings: Settings, steps: Iterable[int] = (), *, means: Means | None
         found = [verify_run(run, wanted, means=means, journal=journal) for run in settings.runs if not means.stop]
     finally:
         journal.close()
-    missing = sorted(wanted - {copy.step for run in found for copy in run.copies})
-    if missing and not means.stop and not any(run.unseen for run in found):
-        raise UsageError(f"no replica holds step {missing[0]}", mend="`prune plan` lists the steps that are there")
+    if not means.stop:
+        check_steps(found, wanted)
     return found
+
+
+def check_steps(found: Sequence[Verified], wanted: frozenset[int]) -> None:
+    """Raises UsageError for a step that was asked for and that no replica holds."""
+    missing = sorted(wanted - {copy.step for run in found for copy in run.copies})
+    if missing and not any(run.unseen for run in found):
+        raise UsageError(f"no replica holds step {missing[0]}", mend="`prune plan` lists the steps that are there")
 
 
 def verify_run(run: RunSettings, steps: frozenset[int], *, means: Means, journal: Journal) -> Verified:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prune.cli.fleets import crew, dask_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 
 if TYPE_CHECKING:
-    from prune.model import Outcome, Plan
+    from prune.engine import Conduct
+    from prune.fleet.dask import Cluster
+    from prune.model import Outcome, Plan, RunOutcome
     from prune.settings.schema import Settings
 
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--shard", metavar="I/N", help="Only the runs of this shard, 1 to N.")
 @click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
 @click.option("--metrics-file", metavar="FILE", help="Write metrics there for a textfile collector.")
+@dask_option
 def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: Any) -> int:
     """Carry a plan out: look at everything again, then delete what a fresh plan deletes.
 
@@ -46,7 +50,11 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
             screen.warn("prune: nothing was deleted")
             return 0
     stop = Stop()
-    with screen.progress() as progress, stopping_on_signals(stop, say="prune: finishing the step in hand"):
+    with (
+        screen.progress() as progress,
+        crew(screen, options["dask"], settings) as cluster,
+        stopping_on_signals(stop, say="prune: finishing the step in hand"),
+    ):
         conduct = engine.Conduct(
             wait_ns=wait_ns,
             allow_many=options["allow_many"],
@@ -54,7 +62,7 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
             stop=stop,
             progress=progress,
         )
-        outcome = engine.apply(settings, reviewed=reviewed, conduct=conduct)
+        outcome = _carried_out(settings, reviewed, conduct, cluster, screen)
     _notify(settings, outcome)
     outcome = replace(outcome, runs=(*outcome.runs, *spared))
     if options["metrics_file"]:
@@ -65,6 +73,23 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
     if stop:
         screen.warn("prune: stopped on request after the step in hand; the rest stays for the next pass")
     return stop.exit_code or code_of_outcome(outcome, strict=screen.strict)
+
+
+def _carried_out(
+    settings: Settings, reviewed: Plan | None, conduct: Conduct, cluster: Cluster | None, screen: Screen
+) -> Outcome:
+    if cluster is None:
+        from prune import engine
+
+        return engine.apply(settings, reviewed=reviewed, conduct=conduct)
+    from prune.fleet import work
+
+    def hear(run: RunOutcome) -> None:
+        if screen.verbose or run.blocked or run.failed:
+            said = f"blocked: {run.blocked.detail}" if run.blocked else f"{len(run.deleted)} copies deleted"
+            screen.note(f"{run.run}: {said}")
+
+    return work.apply(cluster, settings, reviewed=reviewed, conduct=conduct, hear=hear)
 
 
 def _notify(settings: Settings, outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +14,7 @@ import click
 from prune.cli.output import Progress, Screen, write
 
 if TYPE_CHECKING:
+    from prune.fleet.dask import Cluster
     from prune.model import RunPlan
     from prune.settings.schema import Settings
 
@@ -22,6 +24,24 @@ Function = Callable[..., object]
 match_option: Callable[[Function], Function] = click.option(
     "--match", metavar="PATTERN", help="Only runs whose name fits, as in 'vision-*'."
 )
+
+dask_option: Callable[[Function], Function] = click.option(
+    "--dask", metavar="ADDRESS", help="Each run as a task on this Dask cluster, whose workers see the same roots."
+)
+
+
+@contextmanager
+def crew(screen: Screen, address: str | None, settings: Settings) -> Iterator[Cluster | None]:
+    """The cluster at an address, or None for the work to be done here. Raises UsageError."""
+    if address is None:
+        yield None
+        return
+    from prune.fleet.dask import cluster
+
+    if settings.state is None or settings.state.startswith("sqlite:"):
+        screen.note('prune: each worker keeps history where it runs; state = "postgresql://…" keeps it in one place')
+    with cluster(address) as found:
+        yield found
 
 
 def matching(settings: Settings, pattern: str | None) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prune.cli.fleets import crew, dask_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 
@@ -25,8 +26,15 @@ from prune.cli.output import Screen
     help="Where to read back what landed; auto: from the device on network file systems.",
 )
 @click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
+@dask_option
 def command(
-    screen: Screen, chosen: Chosen, steps: tuple[str, ...], source: str | None, read_back: str, wait: str
+    screen: Screen,
+    chosen: Chosen,
+    steps: tuple[str, ...],
+    source: str | None,
+    read_back: str,
+    wait: str,
+    dask: str | None,
 ) -> int:
     """Copy missing or damaged steps to the mirrors, newest first, each verified before it gets its name.
 
@@ -45,8 +53,18 @@ def command(
     wanted = [step_argument(step) for step in steps]
     stop = Stop()
     cold = {"auto": None, "memory": False, "device": True}[read_back]
-    with screen.byte_progress() as progress, stopping_on_signals(stop, say="prune: stopping; the next call goes on"):
-        found = mirror(settings, wanted, source=source, conduct=Conduct(wait_ns, cold, stop, progress))
+    with (
+        screen.byte_progress() if dask is None else screen.progress() as progress,
+        crew(screen, dask, settings) as cluster,
+        stopping_on_signals(stop, say="prune: stopping; the next call goes on"),
+    ):
+        conduct = Conduct(wait_ns, cold, stop, progress)
+        if cluster is None:
+            found = mirror(settings, wanted, source=source, conduct=conduct)
+        else:
+            from prune.fleet import work
+
+            found = work.mirror(cluster, settings, wanted, source=source, conduct=conduct)
     if screen.json:
         screen.emit(mirrored_to_json(found))
     else:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from prune.cli.fleets import counted, match_option, matching, plan_many
+from prune.cli.fleets import counted, crew, dask_option, match_option, matching, plan_many
 from prune.cli.options import Chosen, on_runs, verb
-from prune.cli.output import Screen
+from prune.cli.output import Progress, Screen
+
+if TYPE_CHECKING:
+    from prune.fleet.dask import Cluster
+    from prune.model import Plan, RunPlan
+    from prune.settings.schema import Settings
 
 
 @verb("plan")
 @on_runs
 @click.option("--out", metavar="FILE", help="Write the plan there as JSON; `prune apply FILE` carries it out.")
 @match_option
-def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None) -> int:
+@dask_option
+def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None, dask: str | None) -> int:
     """Preview what would be kept and deleted on each replica, and why. Changes nothing.
 
     \b
@@ -24,20 +32,37 @@ def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None) 
     Many runs are told in one line each, the worst first, with sums by volume.
     """
     from prune import engine
+    from prune.settings.schema import MANY_RUNS
+
+    settings, now = matching(chosen.load(), match), time.time_ns()
+    with screen.progress() as progress, crew(screen, dask, settings) as cluster:
+        if len(settings.runs) > MANY_RUNS:
+            return plan_many(screen, settings, _plans(settings, cluster, now, progress), now_ns=now, out=out)
+        if cluster is not None:
+            plan = engine.assemble(settings, [*_plans(settings, cluster, now, progress)], now)
+        else:
+            plan = engine.plan(settings, now_ns=now, progress=progress)
+    return _tell(screen, settings, plan, out)
+
+
+def _plans(settings: Settings, cluster: Cluster | None, now: int, progress: Progress) -> Iterator[RunPlan]:
+    """Each run's plan as it comes, made here or on a cluster."""
+    from prune import engine
+
+    if cluster is None:
+        yield from counted(engine.plans(settings, now_ns=now), len(settings.runs), progress, "planning runs")
+        return
+    from prune.fleet import work
+
+    yield from work.plans(cluster, settings, now_ns=now, progress=lambda done, of: progress("planning runs", done, of))
+
+
+def _tell(screen: Screen, settings: Settings, plan: Plan, out: str | None) -> int:
     from prune.cli.exits import code_of_plan
     from prune.report.json import plan_to_json
     from prune.report.render import show
     from prune.report.tables import attention_lines, plan_report
-    from prune.settings.schema import MANY_RUNS
 
-    settings = matching(chosen.load(), match)
-    if len(settings.runs) > MANY_RUNS:
-        now = time.time_ns()
-        with screen.progress() as progress:
-            made = counted(engine.plans(settings, now_ns=now), len(settings.runs), progress, "planning runs")
-            return plan_many(screen, settings, made, now_ns=now, out=out)
-    with screen.progress() as progress:
-        plan = engine.plan(settings, progress=progress)
     document = plan_to_json(plan) if screen.json or out else {}
     if out:
         from prune.cli.files import write_beside_roots

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prune.cli.fleets import crew, dask_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 
@@ -20,8 +21,15 @@ from prune.cli.output import Screen
 )
 @click.option("--again", is_flag=True, help="Read also what was read before and has not changed since.")
 @click.option("--threads", type=click.IntRange(1, 256), metavar="N", help="Files read at once; default: processors.")
+@dask_option
 def command(
-    screen: Screen, chosen: Chosen, steps: tuple[str, ...], check: str, again: bool, threads: int | None
+    screen: Screen,
+    chosen: Chosen,
+    steps: tuple[str, ...],
+    check: str,
+    again: bool,
+    threads: int | None,
+    dask: str | None,
 ) -> int:
     """Check copies on every replica: sizes, structure, content. Writes nothing in any root.
 
@@ -40,9 +48,15 @@ def command(
     settings = chosen.load()
     wanted = [step_argument(step) for step in steps]
     stop = Stop()
-    with screen.byte_progress() as progress, stopping_on_signals(stop):
+    shown = screen.byte_progress() if dask is None else screen.progress()
+    with shown as progress, crew(screen, dask, settings) as cluster, stopping_on_signals(stop):
         means = Means(cast(Check, check), again=again, threads=threads, progress=progress, stop=stop)
-        found = verify(settings, wanted, means=means)
+        if cluster is None:
+            found = verify(settings, wanted, means=means)
+        else:
+            from prune.fleet import work
+
+            found = work.verify(cluster, settings, wanted, means=means)
     if screen.json:
         screen.emit(verified_to_json(found, check=check))
     else:

@@ -30,11 +30,7 @@ def mirror(
     Raises UsageError where there is nothing to mirror to, or ``source`` is given without steps or names no replica.
     """
     conduct, wanted = conduct or Conduct(), frozenset(steps)
-    runs = [run for run in settings.runs if run.mirrors]
-    if not runs:
-        raise UsageError("no run has a mirror", mend="name one with --mirror, or mirrors = […] in the configuration")
-    if source is not None:
-        _check_source(runs, source, wanted)
+    runs = runs_to_mirror(settings, wanted, source)
     journal = open_journal(settings.state, write=True)
     try:
         return [
@@ -44,6 +40,16 @@ def mirror(
         ]
     finally:
         journal.close()
+
+
+def runs_to_mirror(settings: Settings, steps: frozenset[int], source: str | None) -> list[RunSettings]:
+    """The runs that have mirrors. Raises UsageError as ``mirror`` does."""
+    runs = [run for run in settings.runs if run.mirrors]
+    if not runs:
+        raise UsageError("no run has a mirror", mend="name one with --mirror, or mirrors = […] in the configuration")
+    if source is not None:
+        _check_source(runs, source, steps)
+    return runs
 
 
 def mirror_run(
