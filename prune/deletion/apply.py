@@ -309,7 +309,8 @@ def _told(outcome: RunOutcome, journal: Journal, plan_id: str, conduct: Conduct)
 def _journal_deletions(
     journal: Journal, run: RunSettings, plan: RunPlan, tally: Tally, recovered: Recovered, plan_id: str, now_ns: int
 ) -> None:
-    why = f"not kept by: {planner.describe(run.keep)}; cutoff {plan.cutoff}"
+    rules = planner.describe(planner.keep_of(plan, run))
+    why = f"not kept by: {rules}; cutoff {plan.cutoff}"
     paths = {(copy.step, copy.replica): list(copy.paths) for step in plan.steps for copy in step.copies}
     parts = {(copy.step, copy.replica): list(copy.paths) for step in plan.thinned for copy in step.goes}
     events = [
@@ -318,10 +319,9 @@ def _journal_deletions(
                "paths": paths.get((c.step, c.replica), [])})
         for c in tally.deleted
     ]  # fmt: skip
-    kept_full = planner.describe(run.keep)
     events += [
         Event(now_ns, run.name, "thinned", c.step, c.replica, plan_id,
-              {"bytes": c.bytes, "files": c.files, "purged": c.purged, "why": kept_full,
+              {"bytes": c.bytes, "files": c.files, "purged": c.purged, "why": rules,
                "paths": parts.get((c.step, c.replica), [])})
         for c in tally.thinned
     ]  # fmt: skip

@@ -15,12 +15,13 @@ from prune.guards import Scene, orphans, standing_blocks, too_many, worst_first
 from prune.model import Candidate, Copy, Health, Inventory, RunPlan
 from prune.planner.attention import attention
 from prune.planner.decisions import decide, held_back
+from prune.planner.finished import keep_of, rules_in_force
 from prune.planner.notes import notes
 from prune.planner.policy import as_mapping, describe, in_force
 from prune.planner.thinning import thinned
 from prune.settings.schema import RunSettings
 
-__all__ = ["Wanted", "describe", "plan", "wanted"]
+__all__ = ["Wanted", "describe", "keep_of", "plan", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def wanted(
 
 
 def _scene(evidence: Evidence, *, keep_last: int | None, allow_rewound: bool) -> Scene:
-    keep = in_force(evidence.run.keep, keep_last)
+    keep = in_force(rules_in_force(evidence), keep_last)
     return Scene(evidence, keep, retention.kept(evidence, keep), allow_rewound)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from prune.guards import Scene
 from prune.model import Copy, Decision, Health, StepPlan
+from prune.planner.finished import FINISHED, idle_for, rules_in_force
 from prune.planner.words import count, name_steps
 from prune.settings.schema import MINUTE
 from prune.settings.units import format_duration
@@ -14,6 +15,7 @@ from prune.settings.units import format_duration
 def notes(scene: Scene, steps: Sequence[StepPlan]) -> tuple[str, ...]:
     """The notes of one run's plan, in a fixed order."""
     return (
+        *_finished(scene),
         *_within_limit(scene),
         *_lowered(scene),
         *_aligned_soon(scene, steps),
@@ -21,6 +23,19 @@ def notes(scene: Scene, steps: Sequence[StepPlan]) -> tuple[str, ...]:
         *_weights_only(scene),
         *_nothing_checked(scene, steps),
     )
+
+
+def _finished(scene: Scene) -> Iterator[str]:
+    """That the final policy holds, or when it will."""
+    run, idle = scene.evidence.run, idle_for(scene.evidence)
+    if run.final is None or run.finished_after is None or idle is None or idle < 0:
+        return
+    after = format_duration(run.finished_after)
+    if idle >= run.finished_after:
+        yield f"{FINISHED}no new step for {_minutes(idle)} (finished_after = {after}), so the final policy holds"
+    elif idle >= run.finished_after // 2:
+        left = _minutes(run.finished_after - idle)
+        yield f"without a new step the run counts as finished in {left}, and keeps only its final {run.final.last}"
 
 
 def _within_limit(scene: Scene) -> Iterator[str]:
@@ -33,7 +48,7 @@ def _within_limit(scene: Scene) -> Iterator[str]:
 
 
 def _lowered(scene: Scene) -> Iterator[str]:
-    asked = scene.evidence.run.keep.last
+    asked = rules_in_force(scene.evidence).last
     if scene.keep.last < asked:
         yield f"keep.last is lowered from {asked} to {scene.keep.last} to make room"
 

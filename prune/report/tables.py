@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from prune.model import Attention, Block, Copy, Decision, OrphanPlan, Plan, Replica, RunPlan, StepPlan
+from prune.planner.finished import keep_of
 from prune.report.json import bytes_to_free
 from prune.report.lines import Cell, Grid, Line, Report, Style, line, listed, printable
 from prune.report.sentence import policy_sentence
@@ -22,9 +23,10 @@ _ROWS_SHOWN = 120  # whatever they are like, more rows than this are cut in the 
 def plan_report(plan: Plan, *, verbose: bool = False) -> Report:
     """The whole plan, run by run."""
     report: Report = []
-    keeps = {run.name: run.keep for run in plan.settings.runs} if plan.settings else {}
+    named = {run.name: run for run in plan.settings.runs} if plan.settings else {}
     for run in plan.runs:
-        report += run_report(run, keeps.get(run.run, Keep()), verbose=verbose)
+        keep = keep_of(run, named[run.run]) if run.run in named else Keep()
+        report += run_report(run, keep, verbose=verbose)
         report.append(line())
     return report
 
