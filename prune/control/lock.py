@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,6 +42,10 @@ class HeldLock(Protocol):
 
     def still_held(self) -> bool: ...
 
+    def overdue(self) -> bool:
+        """Whether so much time has passed that the lease must be looked at again. Costs no call on the volume."""
+        ...
+
     def release(self) -> None: ...
 
 
@@ -53,6 +58,7 @@ class Lock:
     shared: bool
     token: str = field(default_factory=lambda: os.urandom(8).hex())
     until_ns: int = 0
+    looked_ns: int = 0  # when the lease was last looked at, by the clock that a pause does not stop
     ino: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +75,8 @@ class Lock:
             if self.shared:
                 # Else other hosts would wait for the lease to run out. Failing that, they do.
                 with contextlib.suppress(OSError):
-                    os.ftruncate(self.fd, 0)
+                    if self._names_us():
+                        os.ftruncate(self.fd, 0)
             os.close(self.fd)
             self.fd = -1
 
@@ -104,15 +111,23 @@ class Lock:
             holder = read_holder(file.fileno())
         return holder is not None and holder.get("token") == self.token
 
-    def _renew(self) -> bool:
+    def overdue(self) -> bool:
+        """Whether so much time has passed that the lease must be looked at again. Costs no call on the volume."""
+        return self.shared and uptime_ns() - self.looked_ns > between_looks_ns()
+
+    def _names_us(self) -> bool:
         holder = read_holder(self.fd)
-        if holder is None or holder.get("token") != self.token:
+        return holder is not None and holder.get("token") == self.token
+
+    def _renew(self) -> bool:
+        if not self._names_us():
             return False
         now = self.now_ns()
         if now > self.until_ns:
             return False  # paused past our own lease: another host may have taken it in good faith
         if self.until_ns - now < LEASE_NS // 2:
             self._write(now)
+        self.looked_ns = uptime_ns()
         return True
 
     def _write(self, now_ns: int) -> None:
@@ -122,6 +137,7 @@ class Lock:
         os.pwrite(self.fd, data.ljust(_LINE), 0)
         os.ftruncate(self.fd, max(len(data), _LINE))
         os.fsync(self.fd)
+        self.looked_ns = uptime_ns()
 
 
 def acquire(folder: LocalRoot, *, file_system: str | None) -> Lock:
@@ -166,6 +182,16 @@ def read_holder(fd: int) -> dict[str, object] | None:
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def between_looks_ns() -> int:
+    """After so long a lease is looked at again, and renewed before it is half over."""
+    return LEASE_NS // 4
+
+
+def uptime_ns() -> int:
+    """Time that goes on while this process is stopped or its machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:

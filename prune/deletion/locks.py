@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prune.control import Control
-from prune.control.lock import Held, HeldLock, acquire
+from prune.control.lock import Held, HeldLock, Lock, acquire, between_looks_ns
 from prune.inventory.site import OpenReplica, Site
 from prune.journal.base import Lease
 from prune.model import SECOND, Block
@@ -22,11 +24,18 @@ class Locks:
 
     held: dict[str, HeldLock] = field(default_factory=dict)
     lease: Lease | None = None
+    _lost: Block | None = None
+    _looking: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _ended: threading.Event = field(default_factory=threading.Event, repr=False)
+    _keeper: threading.Thread | None = None
 
     def __enter__(self) -> Locks:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._keeper is not None:
+            self._keeper.join()
         for lock in self.held.values():
             lock.release()
         self.held.clear()
@@ -34,15 +43,37 @@ class Locks:
             self.lease.release()
             self.lease = None
 
-    def lost(self) -> str | None:
-        """The name of a replica whose lock is no longer ours."""
-        return next((name for name, lock in self.held.items() if not lock.still_held()), None)
+    def lost(self) -> Block | None:
+        """Set once the lock on a replica is no longer ours."""
+        return self._lost_among(self.held)
 
     def passed_on(self) -> Block | None:
-        """Set once the run is no longer ours by the shared state. Costs no call on the disk or the network."""
-        if self.lease is None or self.lease.held():
-            return None
-        return Block("locked", None, f"the lease on the run was lost: {self.lease.lost}; nothing more is deleted")
+        """Set once the run is no longer ours by the shared state, or the lock on a replica is not, where so much time
+        has passed that it may have been taken. Costs no call on the disk or the network but after such a pause."""
+        if self.lease is not None and not self.lease.held():
+            return Block("locked", None, f"the lease on the run was lost: {self.lease.lost}; nothing more is deleted")
+        return self._lost_among({name: lock for name, lock in self.held.items() if lock.overdue()})
+
+    def keep(self) -> None:
+        """Renews leases from now on, however long a single call takes: content is read for many minutes."""
+        for_good = all(isinstance(lock, Lock) and not lock.shared for lock in self.held.values())
+        if not for_good and self._keeper is None:
+            self._keeper = threading.Thread(target=self._renew_until_ended, daemon=True)
+            self._keeper.start()
+
+    def _renew_until_ended(self) -> None:
+        while not self._ended.wait(between_looks_ns() / SECOND) and self._lost is None:
+            with contextlib.suppress(OSError):  # asked again in time, and by whoever deletes
+                self.passed_on()
+
+    def _lost_among(self, held: Mapping[str, HeldLock]) -> Block | None:
+        """What is lost once is lost for good."""
+        with self._looking:
+            name = None if self._lost else next((name for name, lock in held.items() if not lock.still_held()), None)
+            if name is not None:
+                detail = "the lock was lost to another process; nothing more is deleted"
+                self._lost = Block("locked", name, detail)
+            return self._lost
 
     def now_ns(self, local_ns: int) -> int:
         """The earliest of all clocks: ours and each volume's own, so that every age is the smaller one."""
@@ -91,6 +122,7 @@ def take(site: Site, locks: Locks, *, wait_ns: int, clock: Callable[[], int] = t
                 time.sleep(_RETRY_SECONDS)
             except OSError as error:
                 return Block("control-unusable", replica.name, f"{replica.control.path}/lock: {error.strerror}")
+    locks.keep()
     return None
 
 

@@ -112,7 +112,7 @@ class Sweep:
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
         batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
-        withdraw(batch, self._hands.each)
+        withdraw(batch, self._hands.each, lambda: self.locks.passed_on() is None)
         look_at_withdrawn(batch, self._vetoes(batch), self._hands.measure_all)
         self._settle(batch)
         self._signals = self._read_signals()
@@ -124,9 +124,8 @@ class Sweep:
         self.tally.blocked = self.locks.passed_on()
         if self.tally.blocked is not None:
             return []
-        lost = self.locks.lost()
-        if lost is not None:
-            self.tally.blocked = Block("locked", lost, "the lock was lost to another process; nothing more is deleted")
+        self.tally.blocked = self.locks.lost()
+        if self.tally.blocked is not None:
             return []
         since = time.monotonic_ns() - self._looked_ns
         if self._read_signals() != self._signals or since >= max(LOOK_EVERY_NS, 20 * self._look_cost_ns):

@@ -70,15 +70,26 @@ def batch_of(site: Site, steps: Sequence[StepPlan], *, plan_id: str, now_ns: int
 Each = Callable[[Callable[[list["Going"]], None], Sequence[list["Going"]]], None]
 
 
-def withdraw(batch: Batch, each: Each) -> None:
+def withdraw(batch: Batch, each: Each, still_ours: Callable[[], bool] = lambda: True) -> None:
     """Records, renames and syncs; failures stand in ``Going.error`` and leave that copy whole under its names.
 
-    ``each`` does a thing for every step of the batch, one after the other or at once.
+    ``each`` does a thing for every step of the batch, one after the other or at once. Before each step it asks whether
+    the run is ``still_ours``: a pass that was paused for long must take nothing more when it wakes.
     """
     for replica in batch.replicas:
         _record_intents(replica, batch.of(replica))
     steps = dict.fromkeys(going.copy.step for going in batch.going)
-    each(_step_out, [[going for going in batch.going if going.copy.step == step] for step in steps])
+
+    def step_out(copies: list[Going]) -> None:
+        if still_ours():
+            _step_out(copies)
+            return
+        for going in copies:
+            going.error = going.error or "left as it is: the run was lost to another process"
+
+    each(step_out, [[going for going in batch.going if going.copy.step == step] for step in steps])
+    if not still_ours():
+        return  # what is out already comes back by the look at it
     for replica in batch.replicas:
         _record_withdrawn(replica, batch.of(replica))
 

@@ -302,9 +302,10 @@ class LocalRoot:
             os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
 
     def rename_new(self, source: str, target: str, *, into: LocalRoot | None = None) -> None:
-        """Renames and never replaces: RENAME_NOREPLACE, else link and unlink, else refuse.
+        """Renames and never replaces: RENAME_NOREPLACE, else link and unlink for a file, a look before for a directory.
 
-        Raises FileExistsError when the target is there, OSError(ENOTSUP) where no way is safe.
+        NFS, Lustre, Ceph and many FUSE file systems know no RENAME_NOREPLACE. Raises FileExistsError when the target is
+        there.
         """
         with self.parent(source) as (src, old), (into or self).parent(target) as (dst, new):
             try:
@@ -314,11 +315,10 @@ class LocalRoot:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
                     raise
             if modes.S_ISDIR(os.stat(old, dir_fd=src, follow_symlinks=False).st_mode):
-                # An empty directory may be replaced by rename(2), one with entries may not; a mkdir first would
-                # show an empty final name. Refusing keeps the copy in the trash, where it can be seen.
-                raise OSError(errno.ENOTSUP, "this file system cannot rename a directory without replacing", target)
-            os.link(old, new, src_dir_fd=src, dst_dir_fd=dst, follow_symlinks=False)
-            os.unlink(old, dir_fd=src)
+                _rename_directory(src, old, dst, new)
+            else:
+                os.link(old, new, src_dir_fd=src, dst_dir_fd=dst, follow_symlinks=False)
+                os.unlink(old, dir_fd=src)
 
     def exchange(self, one: str, other: str, *, into: LocalRoot | None = None) -> None:
         """Swaps two names atomically, the other one also in another root. Raises OSError(EINVAL) where the file
@@ -385,6 +385,25 @@ class LocalRoot:
                     os.fdatasync(fd)
             finally:
                 os.close(fd)
+
+
+def _rename_directory(src: int, old: str, dst: int, new: str) -> None:
+    """Renames a directory where rename(2) is all there is. Raises FileExistsError when the target is there.
+
+    rename(2) itself refuses to replace a file, a link, or a directory with anything in it: all that could be replaced
+    is an empty directory made since the look, and with it nothing is lost.
+    """
+    try:
+        os.stat(new, dir_fd=dst, follow_symlinks=False)
+    except FileNotFoundError:
+        try:
+            os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from error
+    else:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
 
 
 def renameat2(src: int, old: str, dst: int, new: str, flags: int) -> None:
