@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from prune import planner
 from prune.errors import PruneError
@@ -15,7 +17,11 @@ from prune.settings.schema import MANY_RUNS, RunSettings, Settings
 from prune.stop import Stop
 from prune.stores.open_files import looking_once
 
+if TYPE_CHECKING:
+    from prune.fleet.allowance import Allowances
+
 Progress = Callable[[str, int, int], None]
+BUDGET = "budget: "  # what a plan's note begins with that tells of one
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:
@@ -38,6 +44,7 @@ class Conduct:
     told: Callable[[DeletedCopy], None] = lambda _copy: None  # hears of each copy as it is deleted
     planned: Callable[[RunPlan], None] = lambda _plan: None  # hears of each plan before it is carried out
     clock: Callable[[], int] = time.time_ns
+    allowed: Allowances | None = None  # by budgets that runs share; None: looked up where there are any
 
 
 def plan(settings: Settings, *, now_ns: int | None = None, progress: Progress = _silent) -> Plan:
@@ -56,14 +63,15 @@ def plans(
 
     ``courtesy``: whether to judge a few copies that no decision leans on; None: where there are not many runs.
     """
-    evidence, close = _evidence(settings)
-    try:
-        courtesy = len(settings.runs) <= MANY_RUNS if courtesy is None else courtesy
-        with looking_once():
-            for run in settings.runs:
-                yield look_at(run, now_ns=now_ns, evidence=evidence, courtesy=courtesy, progress=progress)[1]
-    finally:
-        close()
+    courtesy = len(settings.runs) <= MANY_RUNS if courtesy is None else courtesy
+    with evidence_of(settings) as evidence, looking_once():
+        allowed = allowed_by_budgets(settings, now_ns=now_ns, evidence=evidence)
+        for run in settings.runs:
+            last = allowed.lowered.get(run.name) if allowed is not None else None
+            _, made = look_at(
+                run, now_ns=now_ns, evidence=evidence, keep_last=last, courtesy=courtesy, progress=progress
+            )
+            yield made if allowed is None else allowed.told(made)
 
 
 def assemble(settings: Settings, runs: Sequence[RunPlan], now_ns: int) -> Plan:
@@ -86,16 +94,27 @@ def look_at(
     *,
     now_ns: int,
     evidence: Evidence = no_evidence,
+    keep_last: int | None = None,
     judge_all: bool = False,
     courtesy: bool = True,
     progress: Progress = _silent,
 ) -> tuple[Inventory, RunPlan]:
-    """One run as it stands, and its plan."""
+    """One run as it stands, and its plan; ``keep_last`` is a lowered N."""
     with open_site(run) as site:
         inventory = gather(
-            site, now_ns=now_ns, evidence=evidence, judge_all=judge_all, courtesy=courtesy, progress=progress
-        )
-    return inventory, planner.plan(inventory, run, now_ns)
+            site, now_ns=now_ns, evidence=evidence, keep_last=keep_last, judge_all=judge_all, courtesy=courtesy,
+            progress=progress,
+        )  # fmt: skip
+    return inventory, planner.plan(inventory, run, now_ns, keep_last=keep_last)
+
+
+def allowed_by_budgets(settings: Settings, *, now_ns: int, evidence: Evidence = no_evidence) -> Allowances | None:
+    """What budgets that runs share allow each; None where there are none."""
+    if settings.fleet_budget is None and not settings.fleet_groups:
+        return None
+    from prune.fleet.allowance import allowances
+
+    return allowances(settings, now_ns=now_ns, evidence=evidence)
 
 
 def apply(
@@ -114,7 +133,8 @@ def apply(
     plan_id = plan_id or (reviewed.id if reviewed is not None else fresh_id(conduct.clock()))
     journal = Together(open_journal(settings.state, write=True))
     of_runs = {} if reviewed is None else {run.run: run for run in reviewed.runs}
-    outcomes = []
+    allowed = conduct.allowed or allowed_by_budgets(settings, now_ns=conduct.clock(), evidence=journal.evidence)
+    outcomes: list[RunOutcome] = []
     try:
         with looking_once():
             for run in chosen:
@@ -122,12 +142,23 @@ def apply(
                     break
                 try:
                     of_run = of_runs.get(run.name)
-                    outcomes.append(apply_run(run, plan_id=plan_id, reviewed=of_run, conduct=conduct, journal=journal))
+                    within = _within(conduct, run, allowed, of_run)
+                    done = apply_run(run, plan_id=plan_id, reviewed=of_run, conduct=within, journal=journal)
+                    outcomes.append(done if allowed is None else allowed.told_of(done))
                 except (OSError, PruneError) as error:
                     outcomes.append(RunOutcome(run.name, blocked=Block("failed", None, str(error))))
     finally:
         journal.close()
     return Outcome(plan_id, tuple(_told_of_state(outcomes, journal.trouble)))
+
+
+def _within(conduct: Conduct, run: RunSettings, allowed: Allowances | None, reviewed: RunPlan | None) -> Conduct:
+    """The conduct with N as low as a budget asks of this run, now or in the plan that was reviewed."""
+    lasts = [conduct.keep_last, allowed.lowered.get(run.name) if allowed is not None else None]
+    if reviewed is not None and any(note.startswith(BUDGET) for note in reviewed.notes):
+        lasts.append(int(reviewed.keep.get("last", run.keep.last)))
+    known = [last for last in lasts if last is not None]
+    return replace(conduct, keep_last=min(known)) if known else conduct
 
 
 def _told_of_state(outcomes: list[RunOutcome], trouble: str | None) -> list[RunOutcome]:
@@ -150,14 +181,19 @@ def _named(runs: Iterable[RunSettings], reviewed: Plan) -> list[RunSettings]:
     return [run for run in runs if run.name in names]
 
 
-def _evidence(settings: Settings) -> tuple[Evidence, Callable[[], None]]:
+@contextmanager
+def evidence_of(settings: Settings) -> Iterator[Evidence]:
     """What earlier content checks found, where a journal is there to tell."""
     import os
 
     state = settings.state
     if state is not None and state.startswith("sqlite:///") and not os.path.exists(state.removeprefix("sqlite:///")):
-        return no_evidence, lambda: None
+        yield no_evidence
+        return
     from prune.journal import open_journal
 
     journal = open_journal(state, write=False)
-    return journal.evidence, journal.close
+    try:
+        yield journal.evidence
+    finally:
+        journal.close()

@@ -30,12 +30,15 @@ class PlanTask:
     state: str | None
     now_ns: int
     courtesy: bool = True
+    keep_last: int | None = None
 
     def __call__(self, run: RunSettings, _stop: Stop) -> RunPlan:
         from prune import engine
 
-        (plan,) = engine.plans(Settings((run,), self.state), now_ns=self.now_ns, courtesy=self.courtesy)
-        return plan
+        with engine.evidence_of(Settings((run,), self.state)) as evidence:
+            return engine.look_at(
+                run, now_ns=self.now_ns, evidence=evidence, keep_last=self.keep_last, courtesy=self.courtesy
+            )[1]
 
 
 @dataclass(frozen=True)

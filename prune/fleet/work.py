@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from prune.checking import Means
-from prune.engine import Conduct, fresh_id
+from prune.engine import Conduct, allowed_by_budgets, fresh_id
+from prune.fleet.allowance import Allowances
 from prune.fleet.dask import WAIT_NS, Cluster, Told
 from prune.fleet.tasks import ApplyTask, MirrorTask, PlanTask, VerifyTask
 from prune.mirror import Conduct as MirrorConduct
@@ -21,10 +22,14 @@ Count = Callable[[int, int], None]
 
 def plans(cluster: Cluster, settings: Settings, *, now_ns: int, progress: Count) -> Iterator[RunPlan]:
     """Each run's plan, in the order of the settings. Only those that came before their turn are held."""
-    task = PlanTask(settings.state, now_ns, courtesy=len(settings.runs) <= MANY_RUNS)
-    told = cluster.each(lambda _run: task, settings.runs, progress=progress)
-    for one in in_order(told, settings.runs):
-        yield one.result if one.result is not None else _unplanned(one.run, str(one.error))
+    allowed = allowed_by_budgets(settings, now_ns=now_ns) or Allowances()
+    courtesy = len(settings.runs) <= MANY_RUNS
+
+    def task_of(run: RunSettings) -> PlanTask:
+        return PlanTask(settings.state, now_ns, courtesy, allowed.lowered.get(run.name))
+
+    for one in in_order(cluster.each(task_of, settings.runs, progress=progress), settings.runs):
+        yield allowed.told(one.result) if one.result is not None else _unplanned(one.run, str(one.error))
 
 
 def apply(
@@ -34,6 +39,7 @@ def apply(
     plan_id = reviewed.id if reviewed is not None else fresh_id(conduct.clock())
     plans_of = {plan.run: plan for plan in reviewed.runs} if reviewed is not None else {}
     runs = [run for run in settings.runs if reviewed is None or run.name in plans_of]
+    allowed = allowed_by_budgets(settings, now_ns=conduct.clock()) or Allowances()
 
     def task_of(run: RunSettings) -> ApplyTask:
         return ApplyTask(
@@ -43,12 +49,12 @@ def apply(
             wait_ns=conduct.wait_ns or WAIT_NS,
             allow_many=conduct.allow_many,
             allow_rewound=conduct.allow_rewound,
-            keep_last=conduct.keep_last,
+            keep_last=allowed.lowered.get(run.name),
         )
 
     outcomes = []
     for told in cluster.each(task_of, runs, stop=conduct.stop, progress=_named(conduct.progress, "runs")):
-        outcome = told.result or RunOutcome(told.run.name, blocked=_block(told))
+        outcome = allowed.told_of(told.result or RunOutcome(told.run.name, blocked=_block(told)))
         outcomes.append(outcome)
         hear(outcome)
     return Outcome(plan_id, tuple(_sorted(outcomes, runs, lambda outcome: outcome.run)))

@@ -44,6 +44,26 @@ def size(value: object) -> int:
     raise ValueError("must be more than 0 bytes")
 
 
+def sizes(value: object) -> dict[str, int]:
+    """A table of names and sizes."""
+    found = {}
+    for key, said in table(value).items():
+        try:
+            found[name(key)] = size(said)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+    return found
+
+
+def whole(value: object) -> int:
+    """Any whole number, below zero too."""
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("must be a whole number")
+    return value
+
+
 def room(value: object) -> int | Share:
     """A water mark: a size, or a percentage of the volume, more than nothing and less than all of it."""
     mark = units.parse_size_or_percent(cast("str", value))

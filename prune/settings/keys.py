@@ -46,6 +46,8 @@ RULES: Keys = {  # what a run and a policy file have in common
 RUN: Keys = {
     **RULES,
     "name": checks.run_name,
+    "group": checks.name,
+    "priority": checks.whole,
     "primary": lambda value: value if isinstance(value, Mapping) else checks.text(value),
     "mirrors": checks.mirrors,
     "policy": checks.policy,
@@ -81,7 +83,7 @@ SERVICE: Keys = {
     "unhealthy_after": checks.lasting,
     "notify": checks.table,
 }
-FLEET: Keys = {"budget": checks.size}
+FLEET: Keys = {"budget": checks.size, "groups": checks.sizes}
 TOP: Keys = {"state": checks.state, "service": checks.table, "runs": lambda value: value, "fleet": checks.table}
 
 _TABLES = {"keep": KEEP, "guards": GUARDS, "pressure": PRESSURE, "service": SERVICE, "run": RUN}

@@ -63,16 +63,28 @@ def _from_file(config: str | None, flags: RunFlags | None, run_names: Sequence[s
         chosen = [override]
     check_apart(runs)
     service = document.values.get("service", {})
+    fleet = keys.read(document.values.get("fleet", {}), keys.FLEET, document.where.down("fleet"))
+    _check_groups(runs, fleet, document.where)
     return Settings(
         runs=tuple(chosen),
         state=document.values.get("state"),
         service=_service(service, document.where.down("service")),
         source=os.path.abspath(document.path) if document.path else None,
-        fleet_budget=keys.read(document.values.get("fleet", {}), keys.FLEET, document.where.down("fleet")).get(
-            "budget"
-        ),
+        fleet_budget=fleet.get("budget"),
+        fleet_groups=fleet.get("groups", {}),
+        fleet=tuple(runs) if fleet else (),
         notices=notices,
     )
+
+
+def _check_groups(runs: Iterable[RunSettings], fleet: Mapping[str, Any], where: Where) -> None:
+    """A budget that no run shares would be no budget: a group is misspelt on one side or the other."""
+    groups = {run.group for run in runs if run.group is not None}
+    for name in fleet.get("groups", {}):
+        if name not in groups:
+            near = keys.nearest(name, sorted(groups))
+            mend = f"Did you mean {near!r}?" if near else 'Give the runs that share it group = "…".'
+            raise where.down("fleet").refusal("groups", name, "no run belongs to this group", mend=mend)
 
 
 @dataclass(frozen=True, slots=True)

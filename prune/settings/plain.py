@@ -32,6 +32,10 @@ def run_table(run: RunSettings) -> dict[str, Any]:
         table["final"] = keep_table(run.final)
     if run.finished_after is not None:
         table["finished_after"] = seconds(run.finished_after)
+    if run.group is not None:
+        table["group"] = run.group
+    if run.priority:
+        table["priority"] = run.priority
     return table
 
 

@@ -11,7 +11,7 @@ from prune.settings import keys
 from prune.settings.keys import Keys, Where, nearest, read
 from prune.settings.schema import Best, Guards, Keep, Pressure, Share
 
-_SCALARS = ("grace", "finished_after")
+_SCALARS = ("grace", "finished_after", "group", "priority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Rules:
     """One layer's values as meant, each with the place that said it."""
 
     where: Where
-    top: dict[str, Any] = field(default_factory=dict)  # layout, layout_options, grace, finished_after
+    top: dict[str, Any] = field(default_factory=dict)  # layout, layout_options, grace and other scalars
     keep: dict[str, Any] = field(default_factory=dict)
     guards: dict[str, Any] = field(default_factory=dict)
     pressure: dict[str, Any] = field(default_factory=dict)

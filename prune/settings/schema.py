@@ -105,6 +105,8 @@ class RunSettings:
     grace: int = 0
     final: Keep | None = None  # what a finished run keeps
     finished_after: int | None = None
+    group: str | None = None  # whose budget it shares
+    priority: int = 0  # the lower, the sooner it gives where a budget is short
 
     @property
     def primary(self) -> ReplicaSettings:
@@ -143,5 +145,7 @@ class Settings:
     state: str | None = None  # None: SQLite in the user's state directory
     service: Service = field(default_factory=Service)
     source: str | None = None  # the file they came from, for messages
-    fleet_budget: int | None = None
+    fleet_budget: int | None = None  # bytes of checkpoints on each volume
+    fleet_groups: dict[str, int] = field(default_factory=dict)  # group -> bytes of its runs' primaries
+    fleet: tuple[RunSettings, ...] = ()  # all configured runs, where a budget is shared; ``runs`` may be some of them
     notices: tuple[Attention, ...] = ()  # what loading found that a person should know
