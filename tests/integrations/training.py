@@ -42,7 +42,7 @@ def dying_torch_save(save: Callable[..., Any]) -> Callable[..., Any]:
     import io
 
     def saved(obj: Any, file: Any, *args: Any, **more: Any) -> Any:
-        name = str(getattr(file, "name", file))
+        name = str(file) if isinstance(file, str | Path) else str(getattr(file, "name", file))
         if os.environ.get(KILL_AT) and name.removesuffix(".part").endswith(os.environ[KILL_AT]):
             held = io.BytesIO()
             save(obj, held, *args, **more)
