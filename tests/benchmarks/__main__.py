@@ -242,9 +242,15 @@ def fleet(bench: Bench) -> None:
         }, rounds=1, environment=bench.environment, targets=[Target("prune plan", "find -printf", 1.5)])  # fmt: skip
 
 
+def object_store(_bench: Bench) -> None:
+    from tests.benchmarks import objects
+
+    objects.main()
+
+
 SECTIONS = {
     "start": start, "delete": delete, "delete-many": delete_many, "delete-tmpfs": delete_tmpfs, "plan": plan,
-    "slow": slow, "verify": verify, "mirror": mirror, "fleet": fleet,
+    "slow": slow, "verify": verify, "mirror": mirror, "fleet": fleet, "object": object_store,
 }  # fmt: skip
 
 

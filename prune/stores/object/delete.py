@@ -10,15 +10,15 @@ from __future__ import annotations
 import errno
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from prune.control.lock import LEASE_NS
 from prune.control.record import THINNED, Withdrawal
-from prune.model import Identity, Kind
+from prune.model import Identity
 from prune.stores.local import Measure
-from prune.stores.object.client import Changed, Object, quoted
+from prune.stores.object.client import PAGE, Changed, Object, quoted
 from prune.stores.object.control import ObjectControl
 from prune.stores.object.lock import uptime_ns
 from prune.stores.object.root import ObjectRoot
@@ -27,7 +27,6 @@ from prune.stores.pace import Measured
 
 THREADS = 32
 ONE_BY_ONE = 128  # first deletions of no more objects are each under the condition of its ETag, where the store can
-_LONE = 8  # so many lone objects are asked for one by one, more are listed
 _SMALL = 64 << 10  # bytes: what tells completeness is small
 _TELLING = (".json", ".index", ".metadata", ".txt", ".yaml", ".yml")
 _TRIES = 4
@@ -88,54 +87,50 @@ def measured(root: ObjectRoot, withdrawal: Withdrawal, found: Found) -> Measured
 
 def found_now(root: ObjectRoot, copies: Sequence[Sequence[str]]) -> list[Found]:
     """The objects of each copy by path, listed now. Raises OSError when any cannot be listed completely."""
-    kinds = {path: _kind(root, path) for paths in copies for path in paths}
-    folders = [path for path, kind in kinds.items() if kind is Kind.DIR]
-    lone = [path for path, kind in kinds.items() if kind is not Kind.DIR]
+    parents: dict[str, list[str]] = {}
+    for path in dict.fromkeys(path for paths in copies for path in paths):
+        parents.setdefault(path.rpartition("/")[0], []).append(path)
+    inside: dict[str, Found] = {}
+    for parent, tops in parents.items():
+        inside |= _in_one_go(root, parent, tops) if _is_cheaper(root, parent, tops) else _one_by_one(root, tops)
+    return [{path: each for top in paths for path, each in inside[top].items()} for paths in copies]
+
+
+def _is_cheaper(root: ObjectRoot, parent: str, tops: Sequence[str]) -> bool:
+    """Whether listing all that stands between the first and the last takes fewer requests than asking for each."""
+    folders = {top: root.tree.folder(top) for top in tops}
+    each = sum(1 if folder is None else 2 + folder.count // PAGE for folder in folders.values())
+    around = root.tree.folder(parent)
+    return around is not None and 2 + around.count // PAGE < each
+
+
+def _one_by_one(root: ObjectRoot, tops: Sequence[str]) -> dict[str, Found]:
     with ThreadPoolExecutor(THREADS) as pool:
-        inside = dict(zip(folders, pool.map(lambda path: dict(root.objects(path)), folders), strict=True))
-        alone = _listed(root, lone) if len(lone) > _LONE else dict(pool.map(lambda path: _asked(root, path), lone))
-    return [
-        {key: each for path in paths for key, each in (inside.get(path) or _only(path, alone.get(path))).items()}
-        for paths in copies
-    ]
+        return dict(zip(tops, pool.map(lambda top: _asked(root, top), tops), strict=True))
 
 
-def _only(path: str, found: Object | None) -> Found:
-    return {} if found is None else {path: found}
-
-
-def _kind(root: ObjectRoot, path: str) -> Kind:
+def _asked(root: ObjectRoot, top: str) -> Found:
+    folder = root.tree.folder(top)
+    if folder is not None:
+        return dict(root.objects(top))
     try:
-        return root.stat(path).kind
+        return {top: root.object(top)}
     except FileNotFoundError:
-        return Kind.OTHER
+        return {}
 
 
-def _asked(root: ObjectRoot, path: str) -> tuple[str, Object | None]:
-    try:
-        return path, root.object(path)
-    except FileNotFoundError:
-        return path, None
-
-
-def _listed(root: ObjectRoot, paths: Iterable[str]) -> dict[str, Object | None]:
-    """Lone objects by one listing of each of their folders, from the first of them to the last."""
-    found: dict[str, Object | None] = {}
-    folders: dict[str, list[str]] = {}
-    for path in paths:
-        folders.setdefault(path.rpartition("/")[0], []).append(path)
-    for folder, wanted in folders.items():
-        wanted.sort()
-        found.update([_asked(root, wanted[0])])
-        missing = set(wanted[1:])
-        in_order, before = True, ""
-        for path, each in root.objects(folder, after=wanted[0]):
-            in_order, before = in_order and path >= before, path
-            if path in missing:
-                found[path] = each
-                missing.discard(path)
-            if not missing or (in_order and path > wanted[-1]):
-                break
+def _in_one_go(root: ObjectRoot, parent: str, tops: Sequence[str]) -> dict[str, Found]:
+    """By one listing of what lies around them, from the first to the last."""
+    found: dict[str, Found] = {top: {} for top in tops}
+    depth = parent.count("/") + 1 if parent else 0
+    end, in_order, before = f"{max(tops)}/{chr(0x10FFFF)}", True, ""
+    for path, each in root.objects(parent, after=min(tops)[:-1]):
+        in_order, before = in_order and path >= before, path
+        top = "/".join(path.split("/")[: depth + 1])
+        if top in found:
+            found[top][path] = each
+        elif in_order and path > end:
+            break
     return found
 
 

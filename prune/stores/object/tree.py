@@ -25,6 +25,7 @@ class Folder:
     newest_ns: int = 0  # of all below
     digest: int = 0  # over names and ETags of all below
     size: int = 0  # bytes of all below
+    count: int = 0  # objects below
 
     def status(self, dev: int) -> FileStat:
         """What passes for a folder's own status: its time is that of the newest object below it."""
@@ -121,6 +122,7 @@ def _grow(folder: Folder, status: FileStat) -> None:
     folder.newest_ns = max(folder.newest_ns, status.mtime_ns)
     folder.digest ^= status.tag
     folder.size += status.size
+    folder.count += 1
 
 
 def _forget_marker(parent: Folder, name: str) -> None:
