@@ -102,25 +102,12 @@ def _into_free_names(rising: Sequence[Place], root: LocalRoot) -> None:
     given: list[Place] = []
     try:
         for place in rising:
-            _into_free_name(place, root)
+            place.holder.rename_new(place.at, place.path, into=root)
             given.append(place)
     except BaseException:
         for place in reversed(given):
             root.rename(place.path, place.at, into=place.holder)
         raise
-
-
-def _into_free_name(place: Place, root: LocalRoot) -> None:
-    try:
-        place.holder.rename_new(place.at, place.path, into=root)
-    except OSError as error:
-        if error.errno != errno.ENOTSUP:
-            raise
-        # A directory where no rename refuses to replace. The locks are held, and rename(2) itself refuses to put one
-        # over a directory that holds anything.
-        if root.exists(place.path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place.path) from error
-        place.holder.rename(place.at, place.path, into=root)
 
 
 def _over(place: Place, root: LocalRoot) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from prune.errors import Failed
+from prune.integrity.hashing import cores
 from prune.inventory.copies import with_measure
 from prune.inventory.judging import members_of
 from prune.inventory.site import OpenReplica
@@ -27,7 +28,8 @@ from prune.stores.local import LocalRoot
 from prune.stores.pace import measure_copy
 
 SCHEMA = "prune.build/1"
-_THREADS = 4  # small files at once: what waits is the disk's sync
+_SMALL_AT_ONCE = 4  # what waits is the disk's sync
+_BIG_AT_ONCE = 2  # one is compared and synced while the other is copied
 
 
 class Changed(Exception):
@@ -71,12 +73,11 @@ class Build:
         for place in self.places:
             self._make_folders(place)
         small = [path for path, stat in self._files() if stat.size <= SMALL]
-        with ThreadPoolExecutor(min(_THREADS, max(1, len(small)))) as pool:
-            found = pool.map(lambda path: self._copy_file(path, transfer, expected), small)
-            self.landed.update(zip(small, found, strict=True))
-        for path, stat in self._files():
-            if stat.size > SMALL:
-                self.landed[path] = self._copy_file(path, transfer, expected)
+        big = [path for path, stat in self._files() if stat.size > SMALL]
+        for paths, threads in ((small, _SMALL_AT_ONCE), (big, min(_BIG_AT_ONCE, cores()))):
+            with ThreadPoolExecutor(max(1, min(threads, len(paths)))) as pool:
+                found = pool.map(lambda path: self._copy_file(path, transfer, expected), paths)
+                self.landed.update(zip(paths, found, strict=True))
         for place in self.places:
             self._dress_folders(place)
 

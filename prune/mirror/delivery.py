@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,12 @@ class Delivery:
             raise
         if recorded.complete:
             self._source_is(Verdict(Health.INTACT))
-        self._publish()
+        try:
+            self._publish()
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):  # what was built would keep the disk full
+                build.discard()
+            raise
 
     def _check_source(self) -> Recorded:
         """What is recorded for the source's files; where that is not all, the source is read in full first."""
