@@ -65,12 +65,12 @@ class Fleet:
             Row(plan.run, len(plan.steps), fates, sum(freed.values()), tuple(block.block for block in plan.blocks),
                 tuple(dict.fromkeys(note.kind for note in plan.attention)), plan.notes, last_success_ns)
         )  # fmt: skip
-        held = _held(plan)
+        held = held_bytes(plan)
         for key, replicas in _by_volume(plan).items():
             volume = self.volumes.setdefault(key, Volume(replicas[0].root))
-            volume.place = _common(volume.place, [replica.root for replica in replicas])
             volume.runs += 1
             for replica in replicas:
+                volume.place = common_place(volume.place, replica.root)
                 volume.held += held.get(replica.name, 0)
                 volume.freed += freed.get(replica.name, 0)
                 volume.free, volume.total = replica.free_bytes, replica.total_bytes
@@ -155,7 +155,8 @@ def _common_notes(rows: Iterable[Row]) -> list[Line]:
     return [line(Cell(f"note: {count} runs {word}", "dim"), indent=2) for word, count in sorted(counts.items())]
 
 
-def _held(plan: RunPlan) -> dict[str, int]:
+def held_bytes(plan: RunPlan) -> dict[str, int]:
+    """Bytes of checkpoints by replica, as far as they were measured."""
     held: dict[str, int] = {}
     for copy in (copy for step in plan.steps for copy in step.copies):
         size = copy.bytes if copy.bytes is not None else copy.size
@@ -163,26 +164,29 @@ def _held(plan: RunPlan) -> dict[str, int]:
     return held
 
 
+def devices_of(plan: RunPlan) -> dict[str, int]:
+    """The device of each replica, where a copy tells it."""
+    return {copy.replica: copy.identity.dev for step in plan.steps for copy in step.copies}
+
+
 def _by_volume(plan: RunPlan) -> dict[VolumeKey, list[Replica]]:
     """The replicas of a run by what they lie on: a device, where a copy tells it; a bucket; else its size."""
-    devices = {copy.replica: copy.identity.dev for step in plan.steps for copy in step.copies}
+    devices = devices_of(plan)
     found: dict[VolumeKey, list[Replica]] = {}
     for replica in plan.replicas:
-        found.setdefault(_key(replica, devices), []).append(replica)
+        found.setdefault(volume_key(replica, devices.get(replica.name)), []).append(replica)
     return found
 
 
-def _key(replica: Replica, devices: dict[str, int]) -> VolumeKey:
+def volume_key(replica: Replica, device: int | None) -> VolumeKey:
+    """What two replicas on one volume have in common, as far as it is known."""
     if "://" in replica.root:
         return ("store", *replica.root.split("/")[:3])
-    if devices.get(replica.name):
-        return "device", devices[replica.name]
-    return "size", replica.file_system, replica.total_bytes
+    return ("device", device) if device else ("size", replica.file_system, replica.total_bytes)
 
 
-def _common(place: str, roots: Iterable[str]) -> str:
-    for root in roots:
-        if "://" in root:
-            return "/".join(root.split("/")[:3])
-        place = os.path.commonpath([place, root]) if place.startswith("/") and root.startswith("/") else place
-    return place
+def common_place(place: str, root: str) -> str:
+    """What a volume is called once a further root was found on it."""
+    if "://" in root:
+        return "/".join(root.split("/")[:3])
+    return os.path.commonpath([place, root]) if place.startswith("/") and root.startswith("/") else place

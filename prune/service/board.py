@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from prune.forecast import Forecast
 from prune.model import Attention, Block, Decision, RunOutcome, RunPlan, nothing
+from prune.report.fleet import devices_of, held_bytes
 from prune.settings.units import format_size
 from prune.stores.base import Space
 
@@ -23,6 +24,8 @@ class Counts:
     guards: Mapping[str, int] = field(default_factory=nothing)  # guard -> steps it holds
     decisions: Mapping[str, int] = field(default_factory=nothing)
     bytes_to_free: Mapping[str, int] = field(default_factory=nothing)
+    held: Mapping[str, int] = field(default_factory=nothing)  # replica -> bytes of checkpoints, as far as measured
+    devices: Mapping[str, int] = field(default_factory=nothing)  # replica -> what it lies on
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def counted(plan: RunPlan) -> Counts:
             health.setdefault(copy.replica, Counter())[str(copy.health) if copy.health else "unjudged"] += 1
             if step.decision is Decision.DELETE:
                 to_free[copy.replica] += copy.bytes or 0
-    return Counts(health, guards, decisions, to_free)
+    return Counts(health, guards, decisions, to_free, held_bytes(plan), devices_of(plan))
 
 
 def after_plan(view: RunView, plan: RunPlan, *, now_ns: int, forecasts: Mapping[str, Forecast]) -> RunView:

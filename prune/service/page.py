@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from prune.forecast import Forecast
@@ -18,12 +19,14 @@ from prune.report.times import ago, iso
 from prune.service.board import Board, RunView
 from prune.service.health import Health
 from prune.service.timeline import Column, State, columns
-from prune.settings.schema import Pressure, Settings
+from prune.service.totals import in_words, totals
+from prune.settings.schema import Pressure, RunSettings, Settings
 from prune.settings.units import format_duration, format_size
 from prune.stores.base import Space
 
 FEW = 12  # up to so many runs are shown whole; more are a list, worst first
 ROWS = 100
+NOTES = 60
 
 GLYPHS = {State.KEPT: "■", State.WOULD_GO: "□", State.GUARDED: "▣", State.BROKEN: "✕", State.IN_FLIGHT: "◔",
           State.MISSING: "·"}  # fmt: skip
@@ -73,11 +76,6 @@ class Card:
     rows: str
     temporaries: tuple[str, ...]
 
-    @property
-    def worst(self) -> tuple[int, int]:
-        """Sorts the one in most trouble first."""
-        return -sum(note.blocked for note in self.notes) - bool(self.error), -len(self.notes)
-
 
 def page(
     settings: Settings,
@@ -91,17 +89,20 @@ def page(
     trouble: str | None = None,
 ) -> str:
     """The overview. With many runs a list that ``query`` filters by name, page ``number`` of it."""
-    chosen = [view for view in board.views() if query.lower() in view.run.lower()]
+    views = board.views()
+    chosen = sorted((view for view in views if query.lower() in view.run.lower()), key=_worst_first)
     whole = len(chosen) <= FEW
-    cards = sorted((card_of(view, settings, board, now_ns=now_ns, steps=whole) for view in chosen),
-                   key=lambda card: card.worst)  # fmt: skip
-    pages = max(1, -(-len(cards) // ROWS))
+    pages = max(1, -(-len(chosen) // ROWS))
     number = min(max(1, number), pages)
+    shown = chosen if whole else chosen[(number - 1) * ROWS : number * ROWS]
+    runs = {run.name: run for run in settings.runs}
     return _render(
         title="Training checkpoints",
         health=health,
-        notes=[note for card in cards for note in card.notes],
-        cards=cards if whole else cards[(number - 1) * ROWS : number * ROWS],
+        notes=_first_notes(chosen),
+        more_notes=sum(len(view.blocks) + len(view.attention) for view in chosen) - NOTES,
+        volumes=() if whole else tuple(map(in_words, totals(views))),
+        cards=[card_of(view, runs.get(view.run), board, now_ns=now_ns, steps=whole) for view in shown],
         whole=whole,
         single=False,
         query=query,
@@ -118,11 +119,14 @@ def run_page(
     settings: Settings, board: Board, view: RunView, health: Health, passes: Sequence[Event], *, now_ns: int
 ) -> str:
     """One run by itself."""
-    card = card_of(view, settings, board, now_ns=now_ns, steps=True)
+    run = next((run for run in settings.runs if run.name == view.run), None)
+    card = card_of(view, run, board, now_ns=now_ns, steps=True)
     return _render(
         title=printable(view.run),
         health=health,
-        notes=card.notes,
+        notes=card.notes[:NOTES],
+        more_notes=len(card.notes) - NOTES,
+        volumes=(),
         cards=[card],
         whole=True,
         single=True,
@@ -136,10 +140,19 @@ def run_page(
     )
 
 
-def card_of(view: RunView, settings: Settings, board: Board, *, now_ns: int, steps: bool) -> Card:
+def _worst_first(view: RunView) -> tuple[object, ...]:
+    blocks = len(view.blocks)
+    return -blocks - bool(view.error), -blocks - len(view.attention), -sum(view.counts.bytes_to_free.values()), view.run
+
+
+def _first_notes(views: Iterable[RunView]) -> list[Note]:
+    """As many as are shown, of the views in their order."""
+    return list(islice((note for view in views for note in _notes(view)), NOTES))
+
+
+def card_of(view: RunView, run: RunSettings | None, board: Board, *, now_ns: int, steps: bool) -> Card:
     """A run as the page shows it; ``steps``: with its timeline."""
     plan = view.plan
-    run = next((run for run in settings.runs if run.name == view.run), None)
     pressure = run.pressure if run else Pressure()
     decisions = view.counts.decisions
     candidate = plan.resume_candidate if plan else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from prune import engine, logs
 from prune import mirror as mirroring
 from prune.engine import Conduct
+from prune.fleet.allowance import Allowing
 from prune.forecast import Forecast, forecast, recent_saves
 from prune.journal import open_journal
 from prune.model import SECOND, Attention, Block, Outcome, RunOutcome, RunPlan
@@ -47,6 +48,7 @@ class Worker:
     def __post_init__(self) -> None:
         self._sizes = Sizes()
         self._stillness = Stillness()
+        self._allowing = Allowing(self.clock)
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._watches: dict[str, ClockWatch] = {}
         self._volumes: list[Volume] = []
@@ -82,7 +84,7 @@ class Worker:
             with self._busy[run.name], self.metrics.pass_seconds.time():
                 if jumped is not None:
                     self._blocked_by_clock(run, jumped)
-                elif self._stillness.is_still(run, now_ns=self.clock()):
+                elif self._stillness.is_still(run, now_ns=self.clock()) and not self._gives(run):
                     self._still_well(run)
                 else:
                     self.apply(run)
@@ -93,9 +95,16 @@ class Worker:
         """Plans and applies one run, whatever it meets, and shows what came of it. The caller holds it busy."""
         plans: list[RunPlan] = []
         self._stillness.begin(run, now_ns=self.clock())
-        conduct = Conduct(wait_ns=WAIT_NS, stop=self.stop, planned=plans.append, clock=self.clock)
+        settings = self.source.settings
         try:
-            outcome = engine.apply(replace(self.source.settings, runs=(run,)), conduct=conduct).runs
+            conduct = Conduct(
+                wait_ns=WAIT_NS,
+                stop=self.stop,
+                planned=plans.append,
+                clock=self.clock,
+                allowed=self._allowing.of(settings),
+            )
+            outcome = engine.apply(replace(settings, runs=(run,)), conduct=conduct).runs
         except Exception as error:  # the daemon outlives whatever one run does to it
             self._failed(run, error)
             return None
@@ -104,6 +113,13 @@ class Worker:
         self._stillness.end(run, plans[-1] if plans else None, outcome[0])
         self._show(run, plans[-1] if plans else None, outcome[0])
         return outcome[0]
+
+    def _gives(self, run: RunSettings) -> bool:
+        """Whether a budget asks something of a run in which nothing changed, since others grew."""
+        try:
+            return run.name in self._allowing.of(self.source.settings).lowered
+        except Exception:  # the pass over it meets the same, and tells
+            return True
 
     def _still_well(self, run: RunSettings) -> None:
         """Nothing has changed since a pass that had nothing to do: that is a good pass too."""
