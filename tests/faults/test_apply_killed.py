@@ -22,6 +22,8 @@ STEPS = (1, 2, 3, 4)
 KEPT = {"step-3", "step-4"}
 # How many positions of each call are tried: the renames decide what a final name shows, so all of them are.
 FEW = {"renameat": None, "renameat2": None, "unlinkat": 5, "fsync": 5, "fdatasync": 6, "mkdirat": 3}
+# The same of refusals, by whether every position is asked for and whether it is EIO: errors differ in name alone.
+REFUSED = {(False, False): 1, (False, True): 4, (True, False): 5, (True, True): None}
 some_or_all = pytest.mark.parametrize(
     "every", [pytest.param(False, id="some"), pytest.param(True, id="every", marks=pytest.mark.slow)]
 )
@@ -67,9 +69,8 @@ def calls_made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     return count(words(*build(at)), at / "state.db", CALLS, at / "log")
 
 
-def positions(calls_made: dict[str, int], call: str, *, every: bool, most: int | None = None) -> list[int]:
-    few = most if most is not None else FEW.get(call, 2)
-    return spread(calls_made[call], None if every else few)
+def positions(calls_made: dict[str, int], call: str, *, every: bool) -> list[int]:
+    return spread(calls_made[call], None if every else FEW.get(call, 2))
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_killed_at_any_call_no_name_shows_half_and_the_next_pass_ends_it(
 def test_refused_at_any_call_it_is_told_and_nothing_is_half_named(
     place: Path, calls_made: dict[str, int], call: str, error: str, every: bool
 ) -> None:
-    for when in positions(calls_made, call, every=every, most=None if error == "EIO" else 1):
+    for when in spread(calls_made[call], REFUSED[every, error == "EIO"]):
         at = place / str(when)
         primary, mirror = build(at)
         whole = {name: inside(primary / name) for name in names(primary)}
