@@ -97,7 +97,8 @@ def test_what_would_be_resumed_from_is_the_newest_whole_step(tree: str, roots: l
     expected = EXPECTED[tree]
     candidate = run_of(prune("plan", *asked(roots)))["resume_candidate"]
     assert (candidate["step"], candidate["replica"]) == (expected["resume"], "primary")
-    assert os.path.relpath(candidate["path"], roots[0]) in unit(expected, expected["resume"])
+    given = os.path.relpath(candidate["path"], roots[0])  # what a loader is given: TensorFlow's is a prefix, no file
+    assert any(path == given or path.startswith(f"{given}.") for path in unit(expected, expected["resume"]))
 
 
 def test_applying_leaves_the_newest_whole_steps_and_all_that_is_not_a_checkpoint(tree: str, roots: list[Path]) -> None:
