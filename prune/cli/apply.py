@@ -147,11 +147,11 @@ def _asked(screen: Screen, settings: Settings, reviewed: Plan | None) -> tuple[P
     from prune.report.tables import plan_report
 
     plan = reviewed or engine.plan(settings)
-    victims = sum(len(run.victims) for run in plan.runs)
-    if not victims:
+    victims, thinned = sum(len(run.victims) for run in plan.runs), sum(len(run.thinned) for run in plan.runs)
+    if not victims and not thinned:
         return reviewed, True  # nothing to ask for; a fresh look may still clear what a dead pass left
     show(plan_report(plan, verbose=screen.verbose), screen)
-    return plan, screen.agrees(f"Delete {victims} steps?", yes=False)
+    return plan, screen.agrees(f"Delete {victims} steps{f' and thin {thinned}' if thinned else ''}?", yes=False)
 
 
 def _tell(screen: Screen, outcome: Outcome) -> None:

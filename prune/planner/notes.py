@@ -16,7 +16,7 @@ def notes(scene: Scene, steps: Sequence[StepPlan]) -> tuple[str, ...]:
     """The notes of one run's plan, in a fixed order."""
     return (
         *_finished(scene),
-        *_within_limit(scene),
+        *_within_limit(scene, steps),
         *_lowered(scene),
         *_aligned_soon(scene, steps),
         *_floor(scene),
@@ -38,9 +38,9 @@ def _finished(scene: Scene) -> Iterator[str]:
         yield f"without a new step the run counts as finished in {left}, and keeps only its final {run.final.last}"
 
 
-def _within_limit(scene: Scene) -> Iterator[str]:
+def _within_limit(scene: Scene, planned: Sequence[StepPlan]) -> Iterator[str]:
     steps, last = scene.evidence.steps, scene.keep.last
-    if not steps or len(steps) > last:
+    if not steps or len(steps) > last or any(step.thinned for step in planned):
         return
     copies = [copy for held in scene.evidence.copies.values() for copy in held.values()]
     unseen = "; not all of them were examined" if any(copy.health is None for copy in copies) else ""

@@ -49,7 +49,13 @@ def explained_to_json(found: Explained) -> dict[str, Any]:
         "resume_candidate": candidate is not None and candidate.step == found.step,
         "cutoff": found.plan.cutoff,
         "tombstones": [
-            {"replica": replica, "name": stone.name, "size": stone.size, "mtime": iso(stone.mtime_ns)}
+            {
+                "replica": replica,
+                "name": stone.name,
+                "size": stone.size,
+                "mtime": iso(stone.mtime_ns),
+                "parts": list(stone.parts),
+            }
             for replica, stone in found.tombstones
         ],
         "history": [event_to_json(event) for event in found.events],
@@ -68,7 +74,7 @@ def explained_report(found: Explained, now_ns: int) -> Report:
             for guard in here.guards
         ]
     report += [
-        line(f"was pruned from {replica}: {printable(stone.name)}, {format_size(stone.size)}", indent=2)
+        line(f"{_what_happened(stone, replica)}, {format_size(stone.size)}", indent=2)
         for replica, stone in found.tombstones
     ]
     report += [_event(event, now_ns) for event in found.events]
@@ -88,10 +94,17 @@ def _headline(found: Explained) -> Line:
     return line(*who, f"{words[here.decision.value]}{why}{resumes}{cutoff}")
 
 
+def _what_happened(stone: Tombstone, replica: str) -> str:
+    if stone.parts:
+        return f"was thinned on {replica} of {printable(', '.join(stone.parts))}"
+    return f"was pruned from {replica}: {printable(stone.name)}"
+
+
 def _copy(found: Explained, copy: Copy, now_ns: int) -> Line:
     size = f", {format_size(copy.size)}" if copy.size is not None else ""
     files = f" in {copy.files} files" if copy.files and copy.files > 1 else ""
     health = copy.health.value if copy.health else "not looked at"
+    health += ", weights only: no resume candidate" if copy.weights_only else ""
     detail = f": {copy.detail}" if copy.detail else ""
     paths = ", ".join(printable(path) for path in copy.paths[:3]) + (", …" if len(copy.paths) > 3 else "")
     written = f", written {ago(copy.mtime_ns, now_ns)}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
-from prune.model import Outcome, RunOutcome
+from prune.model import DeletedCopy, Outcome, RunOutcome
 from prune.report.lines import Cell, Line, Report, line, listed, printable
 from prune.report.tables import attention_lines
 from prune.settings.units import format_size
@@ -42,11 +43,10 @@ def _headline(run: RunOutcome) -> str:
     parts = []
     if run.deleted:
         steps = {copy.step for copy in run.deleted}
-        parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run)})")
+        parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run, run.deleted)})")
     if run.thinned:
         steps = {copy.step for copy in run.thinned}
-        freed = format_size(sum(copy.bytes for copy in run.thinned))
-        parts.append(f"thinned {_count(len(steps), 'step')} to their weights ({freed})")
+        parts.append(f"thinned {_count(len(steps), 'step')} to the weights ({_by_replica(run, run.thinned)})")
     if waiting := sum(not copy.purged for copy in (*run.deleted, *run.thinned)):
         parts.append(f"{_count(waiting, 'copy', 'copies')} in the trash: `prune undo` puts back")
     if run.gone:
@@ -57,9 +57,9 @@ def _headline(run: RunOutcome) -> str:
     return "; ".join(parts) if parts else "deleted nothing"
 
 
-def _by_replica(run: RunOutcome) -> str:
+def _by_replica(run: RunOutcome, copies: Iterable[DeletedCopy]) -> str:
     freed: Counter[str] = Counter(dict.fromkeys(run.free_before, 0))  # in the order of the replicas
-    for copy in run.deleted:
+    for copy in copies:
         freed[copy.replica] += copy.bytes
     return listed([f"{format_size(size)} on {replica}" for replica, size in freed.items() if size])
 
