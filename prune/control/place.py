@@ -32,9 +32,9 @@ def find_place(root: str, *, stand_beside: bool, override: str | None = None) ->
     A folder found at one place is used, whatever the layout or configuration would prefer now; two are trouble.
     """
     if "://" in root:
-        from prune.stores.object import control
+        from prune.stores.object import place
 
-        return control.find_place(root, stand_beside=stand_beside, override=override)
+        return place.find_place(root, stand_beside=stand_beside, override=override)
     wanted = os.path.abspath(override) if override else beside(root) if stand_beside else inside(root)
     candidates = list(dict.fromkeys([wanted, inside(root), beside(root)]))
     found = [path for path in candidates if os.path.lexists(path)]

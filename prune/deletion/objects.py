@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def look(replica: OpenReplica, withdrawals: Sequence[Withdrawal]) -> list[Measured]:
     """What stands under the names of each withdrawal now; exactly that may be purged afterwards."""
-    from prune.stores.object import delete
+    from prune.stores.object.look import look
 
-    return delete.look(*_store(replica), withdrawals)
+    return look(*_store(replica), withdrawals)
 
 
 def purge(replica: OpenReplica, withdrawals: Sequence[Withdrawal]) -> dict[str, Purged]:

@@ -26,7 +26,9 @@ def examine(replica: ReplicaSettings, *, stand_beside: bool) -> list[Finding]:
     takes it away again; ``stand_beside`` says that this is not in the root. Never raises for what the volume does.
     """
     if is_url(replica.root):
-        return [Finding("reach", "ok", "an object store", "it has no times, locks or free space to be probed")]
+        from prune.doctor import in_store
+
+        return in_store.examine(replica)
     try:
         root = LocalRoot(replica.root)
     except OSError as error:

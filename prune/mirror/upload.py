@@ -18,7 +18,8 @@ from prune.mirror.transfer import Differs, Landed, SourceDamaged, Transfer
 from prune.model import Kind
 from prune.stores.object.client import Object
 from prune.stores.object.control import ObjectControl, as_objects
-from prune.stores.object.delete import Found, found_now, in_order
+from prune.stores.object.delete import in_order
+from prune.stores.object.look import Found, found_now
 from prune.stores.object.root import ObjectRoot, in_store
 from prune.stores.object.upload import Uploading
 

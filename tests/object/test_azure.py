@@ -22,6 +22,7 @@ from prune.journal import open_journal
 from prune.resume import Terms, find
 from prune.stores.object import client, delete, lock
 from prune.stores.object.root import ObjectRoot
+from prune.stores.object.troubles import Changed
 from tests.object.conftest import free_port, until_it_answers
 from tests.object.store import run_on, step_keys, step_prefixes
 from tests.runs import applied, deleted_steps, planned, settings_of
@@ -135,7 +136,7 @@ def test_a_blob_written_again_is_not_deleted(container: str) -> None:
     looked_at = root.object("step_0001.pt")
     root.write_atomic("step_0001.pt", b"new")
 
-    with pytest.raises(client.Changed):
+    with pytest.raises(Changed):
         delete._delete_one(root, looked_at)
     assert keys(container) == ["step_0001.pt"]
 

@@ -184,3 +184,49 @@ def test_a_download_that_breaks_off_is_begun_again(bucket: str, state: Path, tmp
     done = mirrored(run_on(bucket, tmp_path / "M", last=1), state)
 
     assert [copied.step for copied in done.copied] == [1]
+
+
+def test_a_copy_on_its_way_is_none_for_others(bucket: str, state: Path, tmp_path: Path, proxy: Proxy) -> None:
+    primary = step_dirs(tmp_path / "P", (10, 20), files=2)
+    for step in (10, 20):
+        (primary / f"step-{step}" / "big.pt").write_bytes(torch_zip(200 << 10))
+        os.utime(primary / f"step-{step}" / "big.pt", (1.7e9, 1.7e9))
+    uploaded(primary / "step-10", f"{bucket}/step-10")
+    seen: list[list[int]] = []
+
+    def look(request: Request, passing: Passing) -> Answer | None:
+        answer = passing(request)
+        if request.method == "PUT" and "step-20/big.pt" in request.target:
+            held = [step.step for step in planned(run_on(bucket), tmp_path / "other.db").steps]
+            seen.append(held)
+        return answer
+
+    proxy.fault = look
+    done = mirrored(run_on(primary, bucket, last=2), state)
+
+    assert seen == [[10]]
+    assert [copied.step for copied in done.copied] == [20]
+    assert [key for key in keys(bucket, ours=True) if "arriving" in key] == []
+
+
+def test_what_a_dead_upload_left_is_sent_again_whole(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_dirs(tmp_path / "P", (10, 20), files=2)
+    uploaded(primary, bucket)
+    put(bucket, "step-20/big.pt", b"half of something")
+    put(bucket, ".prune/arriving/copyingabc.json", b'{"schema": "prune.arriving/1", "step": 20, "paths": ["step-20"]}')
+
+    before = [step.step for step in planned(run_on(bucket, last=2), state).steps]
+    done = mirrored(run_on(primary, bucket, last=2), state)
+
+    assert before == [10]
+    assert [copied.step for copied in done.copied] == [20]
+
+
+def test_a_link_has_no_place_in_a_bucket_and_is_told(bucket: str, state: Path, tmp_path: Path) -> None:
+    primary = step_dirs(tmp_path / "P", (10,), files=2)
+    os.symlink("rank_0.pt", primary / "step-10" / "optim" / "link")
+
+    done = mirrored(run_on(primary, bucket, last=1), state)
+
+    assert "no plain file" in done.failed[0].error
+    assert keys(bucket) == []

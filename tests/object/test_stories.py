@@ -11,6 +11,7 @@ import pytest
 
 from prune import holds
 from prune.deletion.undo import undo
+from prune.doctor.examine import examine
 from prune.errors import NothingYet, UsageError
 from prune.journal import open_journal
 from prune.pressure.relief import make_room
@@ -18,6 +19,7 @@ from prune.resume import Terms, find, held
 from prune.seal import seal_all
 from prune.settings.schema import SECOND, Guards, Keep
 from prune.verify import verify
+from tests.object.proxy import Proxy, refuse
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
 from tests.trees.build import step_dirs, step_files, torch_zip
@@ -321,3 +323,24 @@ def test_what_thinning_withdrew_waits_in_place_and_counts_as_gone(bucket: str, s
     assert [step.step for step in plan.steps if step.copies[0].weights_only] == [1, 2]
     assert plan.thinned == ()
     assert [step.step for step in again.steps if step.copies[0].weights_only] == []
+
+
+def test_the_doctor_tells_what_a_store_can_and_leaves_nothing(bucket: str, s3_server: str) -> None:
+    put_all(bucket, step_keys(range(1, 3)))
+    replica = run_on(bucket, capacity=1 << 40).primary
+
+    found = {finding.check: finding for finding in examine(replica, stand_beside=False)}
+
+    assert {check: finding.state for check, finding in found.items()} == {
+        "reach": "ok", "free-space": "ok", "clock": "ok", "conditions": "ok", "versions": "ok"
+    }  # fmt: skip
+    assert keys(bucket, ours=True) == []
+
+
+def test_the_doctor_tells_of_a_store_that_does_not_answer(bucket: str, proxy: Proxy) -> None:
+    proxy.fault = refuse(403, "AccessDenied")
+
+    found = examine(run_on(bucket).primary, stand_beside=False)
+
+    assert [(finding.check, finding.state) for finding in found] == [("reach", "bad")]
+    assert "access was denied" in found[0].found

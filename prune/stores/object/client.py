@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prune.errors import UsageError
 from prune.stores.object.address import Address
 from prune.stores.object.credentials import gcs_options, s3_options
+from prune.stores.object.patience import Patience
+from prune.stores.object.troubles import Changed, as_os_error
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -30,40 +31,6 @@ T = TypeVar("T")
 BULK = 1000  # keys of one bulk delete
 IN_FLIGHT = 4  # bulk deletes at once
 PAGE = 1000
-
-
-class Changed(OSError):
-    """The object is no longer the one whose ETag was given."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a request may take and how often it is tried again."""
-
-    timeout_s: float = 120
-    connect_s: float = 10
-    retries: int = 8
-    for_s: float = 180
-    first_pause_s: float = 0.2
-    longest_pause_s: float = 15
-
-    def client(self) -> dict[str, Any]:
-        return {
-            "timeout": timedelta(seconds=self.timeout_s),
-            "connect_timeout": timedelta(seconds=self.connect_s),
-            "user_agent": "ckpt-prune",
-        }
-
-    def retry(self) -> dict[str, Any]:
-        return {
-            "max_retries": self.retries,
-            "retry_timeout": timedelta(seconds=self.for_s),
-            "backoff": {
-                "init_backoff": timedelta(seconds=self.first_pause_s),
-                "max_backoff": timedelta(seconds=self.longest_pause_s),
-                "base": 2,
-            },
-        }
 
 
 PATIENCE = Patience()
@@ -92,14 +59,10 @@ class Bucket:
 
     @cached_property
     def store(self) -> Store:
-        """Raises OSError when the settings of the environment cannot be."""
+        """Raises OSError when the settings of the environment cannot be, UsageError without obstore."""
+        library()
         try:
             return _store(self.address, self.patience)
-        except ImportError as error:
-            raise UsageError(
-                f"{self.address}: object stores need the package obstore",
-                mend="pip install 'ckpt-prune[object]'",
-            ) from error
         except Exception as error:  # obstore's errors have only Exception in common with ValueError and TypeError
             raise self.trouble(error, "") from error
 
@@ -114,8 +77,7 @@ class Bucket:
 
     def pages(self, prefix: str, *, after: str | None = None) -> Iterator[list[Object]]:
         """Objects below a prefix, a page at a time, as the store gives them; see :mod:`prune.stores.object.listing`."""
-        import obstore
-
+        obstore = library()
         tries, last, in_order = 0, after, True
         while True:
             try:
@@ -135,13 +97,12 @@ class Bucket:
 
     def head(self, key: str) -> Object:
         """Raises FileNotFoundError, OSError."""
-        import obstore
-
+        obstore = library()
         return self._persistently(lambda: self._seen(_object(obstore.head(self.store, key))), key)
 
     def read(self, key: str, *, etag: str = "") -> tuple[bytes, Object]:
         """All of a small object. Raises FileNotFoundError, Changed when it is not the one of that ETag, OSError."""
-        import obstore
+        obstore = library()
 
         def ask() -> tuple[bytes, Object]:
             found = obstore.get(self.store, key, options={"if_match": quoted(etag)} if etag else None)
@@ -151,8 +112,7 @@ class Bucket:
 
     def read_range(self, key: str, start: int, length: int, *, etag: str = "") -> tuple[bytes, Object]:
         """Bytes of an object from ``start`` on, and which object that was. Raises as ``read`` does."""
-        import obstore
-
+        obstore = library()
         options: Any = {"range": (start, start + length), **({"if_match": quoted(etag)} if etag else {})}
 
         def ask() -> tuple[bytes, Object]:
@@ -170,8 +130,7 @@ class Bucket:
         that one (``If-Match``), else Changed. A request whose answer was lost and that was sent again meets its own
         work: what is there already with these very bytes counts as written. Raises OSError.
         """
-        import obstore
-
+        obstore = library()
         mode: Any = "create" if new else self._only_over(key, etag) if etag else "overwrite"
         try:
             result = obstore.put(self.store, key, data, mode=mode)
@@ -201,8 +160,7 @@ class Bucket:
 
     def copy(self, source: str, target: str) -> None:
         """A copy made by the store itself, over what may be there."""
-        import obstore
-
+        obstore = library()
         try:
             obstore.copy(self.store, source, target)
         except Exception as error:
@@ -229,8 +187,7 @@ class Bucket:
                 list(pool.map(one, parts))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        import obstore
-
+        obstore = library()
         try:
             obstore.delete(self.store, list(keys))
         except FileNotFoundError:
@@ -242,10 +199,9 @@ class Bucket:
 
     def signed(self, method: str, key: str, seconds: int) -> str:
         """A URL that allows one kind of request on one key. It is a secret."""
-        import obstore
-
+        obstore = library()
         try:
-            return obstore.sign(self.store, method, key, timedelta(seconds=seconds))  # type: ignore[call-overload, no-any-return]
+            return str(obstore.sign(self.store, method, key, timedelta(seconds=seconds)))
         except Exception as error:
             raise self.trouble(error, key) from error
 
@@ -272,20 +228,7 @@ class Bucket:
 
     def trouble(self, error: BaseException, key: str) -> OSError:
         """An exception of the client as an OSError that names the object and no secret."""
-        name = f"{self.address.scheme}://{self.address.bucket}/{key}".rstrip("/")
-        if isinstance(error, OSError) and error.errno is not None:
-            return error
-        kind = type(error).__name__
-        if isinstance(error, FileNotFoundError):
-            return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        if kind == "AlreadyExistsError":
-            return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-        if kind in ("PreconditionError", "NotModifiedError"):
-            return Changed(errno.ESTALE, "it is no longer the object it was", name)
-        said = plainly(str(error))
-        if kind in ("PermissionDeniedError", "UnauthenticatedError") or re.search(r"\b40[13]\b", said):
-            return PermissionError(errno.EACCES, f"access was denied ({said})", name)
-        return OSError(errno.EIO, said, name)
+        return as_os_error(error, f"{self.address.scheme}://{self.address.bucket}/{key}".rstrip("/"))
 
     def _seen(self, found: Object) -> Object:
         self.versioned = self.versioned or self._is_version(found.version)
@@ -294,6 +237,17 @@ class Bucket:
     def _is_version(self, version: str | None) -> bool:
         """Whether an answer shows that older versions stay. Google's store numbers them where it keeps none, too."""
         return self.address.scheme != "gs" and version is not None and version != "null"
+
+
+def library() -> Any:
+    """obstore itself. Raises UsageError where it is not installed."""
+    try:
+        import obstore
+    except ImportError as error:
+        raise UsageError(
+            "roots in object stores need the package obstore", mend="pip install 'ckpt-prune[object]'"
+        ) from error
+    return obstore
 
 
 @lru_cache(maxsize=64)
@@ -309,20 +263,6 @@ def bucket(address: Address) -> Bucket:
 def forget_buckets() -> None:
     """Drops all connections: the environment has changed."""
     _shared.cache_clear()
-
-
-def plainly(text: str) -> str:
-    """The client's own words without URLs' queries, which may hold signatures, and without its innards."""
-    first = text.partition("\n\nDebug source:")[0].strip()
-    code = re.search(r"<Code>(\w+)</Code>(?:<Message>([^<]{1,200})</Message>)?", first)
-    line = re.sub(r"\?[^\s)\"']*", "", first.partition("\n")[0])
-    retried = re.search(r"after (\d+) retries", line)
-    _, dash, tail = line.rpartition(" - ")
-    said = (tail if dash else line).rstrip(": ")
-    said = re.sub(r"<\?xml.*|<Error>.*", "", said).rstrip(": ")
-    if code:
-        said = f"{said}: {code[1]}" + (f", {code[2]}" if code[2] else "")
-    return f"{said} (tried {int(retried[1]) + 1} times)" if retried else said
 
 
 def _store(address: Address, patience: Patience, more: dict[str, Any] | None = None) -> Store:

@@ -16,12 +16,12 @@ from typing import BinaryIO, cast
 
 from prune.control import record
 from prune.control.folder import Control
-from prune.control.place import Place, beside, inside
 from prune.control.record import Withdrawal
 from prune.model import Pin
 from prune.stores.base import read_text
-from prune.stores.object.client import Changed, Object
+from prune.stores.object.client import Object
 from prune.stores.object.root import ObjectRoot
+from prune.stores.object.troubles import Changed
 
 WITHDRAWN = "withdrawn"
 ARRIVING = "arriving"
@@ -249,29 +249,6 @@ class ObjectControl(Control):
             found.append(note)
         self._notes = {id: note for note in found for id in note.ids}
         return found
-
-
-def find_place(root: str, *, stand_beside: bool, override: str | None = None) -> Place:
-    """As :func:`prune.control.place.find_place`, for a root in an object store."""
-    wanted = override.rstrip("/") if override else beside(root) if stand_beside else inside(root)
-    if stand_beside and not override and "/" not in root.partition("://")[2]:
-        return Place(wanted, False, f'{root} is a whole bucket: set control = "…" to a prefix in another one')
-    candidates = list(dict.fromkeys([wanted, inside(root), beside(root)]))
-    if "/" not in root.partition("://")[2]:
-        candidates.remove(beside(root))
-    try:
-        found = [place for place in candidates if _anything(place)]
-    except OSError as error:
-        return Place(wanted, False, f"{error.filename}: {error.strerror}")
-    if len(found) > 1:
-        return Place(found[0], True, f"two control folders: {found[0]} and {found[1]}; keep the one with the newer "
-                     "volume.json and delete the other")  # fmt: skip
-    return Place(found[0] if found else wanted, bool(found))
-
-
-def _anything(place: str) -> bool:
-    root = ObjectRoot(place)
-    return any(page for page in root.bucket.pages(root.address.prefix))
 
 
 def as_objects(control: Control | None) -> ObjectControl | None:

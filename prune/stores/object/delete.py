@@ -17,22 +17,18 @@ from dataclasses import dataclass
 from prune.control.lock import LEASE_NS
 from prune.control.record import THINNED, Withdrawal
 from prune.model import Identity
-from prune.stores.local import Measure
-from prune.stores.object.client import PAGE, Changed, Object, quoted
+from prune.stores.object.client import Object, quoted
 from prune.stores.object.control import ObjectControl
 from prune.stores.object.lock import uptime_ns
+from prune.stores.object.look import THREADS, Found, found_now, measured, paths_of, same
 from prune.stores.object.root import ObjectRoot
-from prune.stores.object.tree import status_of
-from prune.stores.pace import Measured
+from prune.stores.object.troubles import Changed
 
-THREADS = 32
 ONE_BY_ONE = 128  # first deletions of no more objects are each under the condition of its ETag, where the store can
 _SMALL = 64 << 10  # bytes: what tells completeness is small
 _TELLING = (".json", ".index", ".metadata", ".txt", ".yaml", ".yml")
 _TRIES = 4
 _CONDITIONAL = frozenset({"s3", "az"})
-
-Found = dict[str, Object]  # by path below the root
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,87 +51,6 @@ class Awake:
         passed, self._last_ns = now - self._last_ns, now
         if passed > LEASE_NS // 2:
             raise OSError(errno.ETIMEDOUT, f"stood still for {passed // 10**9} seconds; nothing more is deleted")
-
-
-# --- looking -----------------------------------------------------------------------------------------------------
-
-
-def look(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdrawal]) -> list[Measured]:
-    """What stands under the names of each withdrawal now, its keys and ETags noted for the deletion to come."""
-    results: list[Measured] = []
-    try:
-        all_found = found_now(root, [paths_of(withdrawal) for withdrawal in withdrawals])
-    except OSError as error:
-        return [error] * len(withdrawals)
-    for withdrawal, found in zip(withdrawals, all_found, strict=True):
-        results.append(measured(root, withdrawal, found))
-        control.note_keys(withdrawal.id, found)
-    return results
-
-
-def measured(root: ObjectRoot, withdrawal: Withdrawal, found: Found) -> Measured:
-    """Sums over the objects of a copy, as looking at them on a file system gives."""
-    total, first = Measure(), None
-    for path, each in found.items():
-        status = status_of(path, each, root.dev)
-        first = first or status
-        total.count(status)
-    if first is None:
-        return FileNotFoundError(errno.ENOENT, "nothing is there any more", withdrawal.moves[0][0])
-    return total, first
-
-
-def found_now(root: ObjectRoot, copies: Sequence[Sequence[str]]) -> list[Found]:
-    """The objects of each copy by path, listed now. Raises OSError when any cannot be listed completely."""
-    parents: dict[str, list[str]] = {}
-    for path in dict.fromkeys(path for paths in copies for path in paths):
-        parents.setdefault(path.rpartition("/")[0], []).append(path)
-    inside: dict[str, Found] = {}
-    for parent, tops in parents.items():
-        inside |= _in_one_go(root, parent, tops) if _is_cheaper(root, parent, tops) else _one_by_one(root, tops)
-    return [{path: each for top in paths for path, each in inside[top].items()} for paths in copies]
-
-
-def _is_cheaper(root: ObjectRoot, parent: str, tops: Sequence[str]) -> bool:
-    """Whether listing all that stands between the first and the last takes fewer requests than asking for each."""
-    folders = {top: root.tree.folder(top) for top in tops}
-    each = sum(1 if folder is None else 2 + folder.count // PAGE for folder in folders.values())
-    around = root.tree.folder(parent)
-    return around is not None and 2 + around.count // PAGE < each
-
-
-def _one_by_one(root: ObjectRoot, tops: Sequence[str]) -> dict[str, Found]:
-    with ThreadPoolExecutor(THREADS) as pool:
-        return dict(zip(tops, pool.map(lambda top: _asked(root, top), tops), strict=True))
-
-
-def _asked(root: ObjectRoot, top: str) -> Found:
-    folder = root.tree.folder(top)
-    if folder is not None:
-        return dict(root.objects(top))
-    try:
-        return {top: root.object(top)}
-    except FileNotFoundError:
-        return {}
-
-
-def _in_one_go(root: ObjectRoot, parent: str, tops: Sequence[str]) -> dict[str, Found]:
-    """By one listing of what lies around them, from the first to the last."""
-    found: dict[str, Found] = {top: {} for top in tops}
-    depth = parent.count("/") + 1 if parent else 0
-    end, in_order, before = f"{max(tops)}/{chr(0x10FFFF)}", True, ""
-    for path, each in root.objects(parent, after=min(tops)[:-1]):
-        in_order, before = in_order and path >= before, path
-        top = "/".join(path.split("/")[: depth + 1])
-        if top in found:
-            found[top][path] = each
-        elif in_order and path > end:
-            break
-    return found
-
-
-def paths_of(withdrawal: Withdrawal) -> list[str]:
-    return [path for path, _ in withdrawal.moves]
 
 
 # --- deleting ----------------------------------------------------------------------------------------------------
@@ -180,12 +95,6 @@ def _doomed(root: ObjectRoot, control: ObjectControl, withdrawal: Withdrawal) ->
 def _fits(root: ObjectRoot, withdrawal: Withdrawal, found: Found) -> bool:
     now = measured(root, withdrawal, found)
     return not isinstance(now, OSError) and same(now[0], withdrawal.identity)
-
-
-def same(found: Measure, planned: Identity) -> bool:
-    """Whether exactly these objects, by number, size, time and ETags, were planned."""
-    there = (found.files, found.size, found.mtime_ns, found.ctime_ns ^ found.tag)
-    return there == (planned.files, planned.size, planned.mtime_ns, planned.ctime_ns)
 
 
 def _delete_in_order(

@@ -10,7 +10,7 @@ from prune.model import Kind
 from prune.stores.local import Measure
 from prune.stores.object.client import Object
 from prune.stores.object.control import ObjectControl
-from prune.stores.object.delete import paths_of, same
+from prune.stores.object.look import paths_of, same
 from prune.stores.object.root import ObjectRoot
 from prune.stores.object.tree import status_of
 

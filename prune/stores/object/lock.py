@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from prune.control.lock import LEASE_NS, Held, boot_id
 from prune.model import SECOND
-from prune.stores.object.client import Changed, Object
+from prune.stores.object.client import Object
 from prune.stores.object.root import ObjectRoot
+from prune.stores.object.troubles import Changed
 
 NAME = "lock"
 CLOCK = "clock"

@@ -8,7 +8,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from prune.stores.object.client import Bucket, Changed, Object
+from prune.stores.object.client import Bucket, Object
+from prune.stores.object.troubles import Changed
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -19,10 +19,11 @@ from prune.model import Kind
 from prune.stores.base import Entry, FileStat, Space
 from prune.stores.local import LocalRoot, Measure
 from prune.stores.object.address import Address
-from prune.stores.object.client import Bucket, Changed, Object, bucket
+from prune.stores.object.client import Bucket, Object, bucket
 from prune.stores.object.listing import everything
 from prune.stores.object.reading import ObjectFile
 from prune.stores.object.tree import Folder, Tree, status_of, walk
+from prune.stores.object.troubles import Changed
 
 _TRIES = 5
 

@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from prune.stores.object.client import Object
+from prune.stores.object.client import Object, library
 from prune.stores.object.root import ObjectRoot
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class Uploading:
 
     def send(self, file: BinaryIO, tick: Callable[[int], None] = lambda _count: None) -> None:
         """Everything in a file, hashed as it goes. Raises OSError, and what ``tick`` raises."""
-        import obstore
-
+        obstore = library()
         bucket = self.root.bucket
         part = max(PART, -(-self.size // _MOST_PARTS))
         try:
