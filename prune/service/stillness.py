@@ -74,7 +74,8 @@ def nothing_to_do(plan: RunPlan, outcome: RunOutcome) -> bool:
     """Whether a pass changed nothing, and none will while nothing changes and no time passes."""
     idle = not (outcome.deleted or outcome.failed or outcome.gone or outcome.orphans_deleted or outcome.guarded)
     waits = plan.blocks or plan.orphans or any(replica.trash_bytes for replica in plan.replicas)
-    return idle and outcome.blocked is None and not waits and all(s.decision is Decision.KEEP for s in plan.steps)
+    settled = all(step.decision is Decision.KEEP and step.thin is None for step in plan.steps)
+    return idle and outcome.blocked is None and not waits and settled
 
 
 def places_of(run: RunSettings, plan: RunPlan) -> tuple[str, ...]:

@@ -345,3 +345,31 @@ def test_a_run_set_up_with_the_engine_alone_thins_the_same(tmp_path: Path, state
     primary = build(tmp_path / "P")
     outcome = engine.apply(settings_of(thinning(primary), state=state))
     assert [copy.step for copy in outcome.runs[0].thinned] == [10, 20]
+
+
+def test_a_thinned_step_is_sealed_verified_and_mirrored_as_what_it_is(tmp_path: Path, state: Path) -> None:
+    from prune.mirror import mirror as bring_up_to_date
+    from prune.seal import seal_all
+    from prune.verify import verify
+    from tests.runs import settings_of
+
+    primary, mirror = tmp_path / "P", tmp_path / "M"
+    mirror.mkdir()
+    for step in STEPS:
+        verl(primary, step)
+        age(primary / f"global_step_{step}", 3600 * (100 - step))
+    (primary / "latest_checkpointed_iteration.txt").write_text("40")
+    applied(thinning(primary), state)
+    alone, both = settings_of(thinning(primary), state=state), settings_of(thinning(primary, mirror), state=state)
+
+    sealed = seal_all(alone)[0]
+    mirrored_run = bring_up_to_date(both)[0]
+    verified = verify(both)[0]
+
+    assert (sorted(each.step for each in sealed.sealed), sealed.refused) == ([10, 20, 30, 40], ())
+    assert mirrored_run.failed == ()
+    assert {copy.health for copy in verified.copies} == {Health.INTACT}
+    assert {(copy.step, copy.replica) for copy in verified.copies if copy.weights_only} == {
+        (step, replica) for step in (10, 20) for replica in ("primary", "mirror")
+    }
+    assert applied(thinning(primary, mirror), state).thinned == ()
