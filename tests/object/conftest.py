@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("obstore", reason="needs obstore: pip install 'ckpt-prune[object]'")
-pytest.importorskip("moto.server", reason="needs moto's server: pip install 'moto[s3,server]'")
-
 from prune.stores.object import client
 from tests.object.proxy import Proxy
 
@@ -52,6 +49,7 @@ def until_it_answers(url: str, process: subprocess.Popen[bytes], seconds: float 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("moto.server", reason="needs moto's server: pip install 'moto[s3,server]'")
     port = free_port()
     log = (tmp_path_factory.mktemp("moto") / "log").open("wb")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import obstore
-from obstore.store import S3Store
+import pytest
 
-from prune.settings.schema import Guards, Keep, ReplicaSettings, RunSettings
-from prune.stores.object.address import Address
-from tests.trees.build import torch_zip
+obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'ckpt-prune[object]'")
+
+from obstore.store import S3Store  # noqa: E402
+
+from prune.settings.schema import Guards, Keep, ReplicaSettings, RunSettings  # noqa: E402
+from prune.stores.object.address import Address  # noqa: E402
+from tests.trees.build import torch_zip  # noqa: E402
 
 SETTLED = Guards(in_flight=0)  # what was put a moment ago counts as written long ago
 
