@@ -16,6 +16,7 @@ from prune.inventory.site import Site, open_site
 from prune.model import SECOND
 from prune.publish.target import root_of
 from prune.settings.schema import ReplicaSettings, RunSettings
+from prune.stores.there import is_there
 
 _DEEPEST = 6  # how far above a checkpoint its root may be: lightning_logs/version_0/checkpoints/NAME, and a little more
 
@@ -37,14 +38,14 @@ def lease(
     """
     if seconds <= 0:
         raise UsageError(f"a lease of {seconds} seconds holds nothing")
-    run, step = _run_and_step(os.path.abspath(os.fsdecode(path)), root)
+    run, step = _run_and_step(_whole(path), root)
     length_ns = int(seconds * SECOND)
     name = holds.lease(run, step, until_ns=time.time_ns() + length_ns, holder=holder)
     ended = threading.Event()
     keeper = threading.Thread(target=_renew, args=(run, step, name, length_ns, holder, ended), daemon=True)
     keeper.start()
     try:
-        if not os.path.lexists(path):
+        if not is_there(_whole(path)):
             raise UsageError(f"{os.fsdecode(path)} is not there any more")
         yield name
     finally:
@@ -63,19 +64,28 @@ def _renew(run: RunSettings, step: int, name: str, length_ns: int, holder: str |
 
 def _run_and_step(path: str, root: str | None) -> tuple[RunSettings, int]:
     """The run whose root holds the path, as one of its own, and the step the path belongs to."""
-    for place in [os.path.abspath(root)] if root is not None else _places(path):
+    for place in [_whole(root)] if root is not None else _places(path):
         run = RunSettings(os.path.basename(place), (ReplicaSettings("primary", place, "primary"),))
         with open_site(run) as site:
             survey(site, now_ns=time.time_ns())
-            step = _step_at(site, os.path.realpath(path))
+            step = _step_at(site, path if "://" in path else os.path.realpath(path))
         if step is not None:
             return run, step
     raise UsageError(f"{path} is no checkpoint of a known layout", mend="name its run's root: root=…")
 
 
+def _whole(path: str | os.PathLike[str]) -> str:
+    """A path from the top, or a URL as it is."""
+    text = os.fsdecode(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def _places(path: str) -> list[str]:
     """Directories that may be the root: one that is known as one, else those above the path, the nearest first."""
     above = os.path.dirname(path)
+    if "://" in path:
+        parts = path.split("/")
+        return ["/".join(parts[:end]) for end in range(len(parts) - 1, 2, -1)][:_DEEPEST]
     found = [root_of(above)] if os.path.isdir(above) else []
     for _ in range(_DEEPEST):
         if os.path.ismount(above) or not os.path.isdir(above):

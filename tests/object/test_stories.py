@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+import prune
 from prune import holds
 from prune.deletion.undo import undo
 from prune.doctor.examine import examine
@@ -344,3 +345,21 @@ def test_the_doctor_tells_of_a_store_that_does_not_answer(bucket: str, proxy: Pr
 
     assert [(finding.check, finding.state) for finding in found] == [("reach", "bad")]
     assert "access was denied" in found[0].found
+
+
+def test_a_reader_leases_a_url(bucket: str, state: Path) -> None:
+    root = f"{bucket}/runs/tiny"
+    put_all(root, step_prefixes(range(1, 6)))
+
+    with prune.lease(f"{root}/step-1"):
+        held = deleted_steps(applied(run_on(root, last=2), state))
+
+    assert held == [2, 3]
+    assert deleted_steps(applied(run_on(root, last=2), state)) == [1]
+
+
+def test_the_library_resumes_from_a_url(bucket: str, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{state}")
+    put_all(bucket, step_keys(range(1, 4)))
+
+    assert prune.resume(bucket).path == f"{bucket}/step_0003.pt"
