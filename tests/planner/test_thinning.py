@@ -6,10 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
 
+from prune.evidence import Evidence
 from prune.model import Block, Copy, Health, Identity, Pick, Pin, RunPlan, Spare
 from prune.settings.schema import HOUR, MINUTE, Keep, Share
 from tests.inventories import GIB, NOW, OLD, Case, case, copy, gone, kinds, listed, reasons
+from tests.strategies import PROPERTY, cases
 
 STEPS = (100, 200, 300, 400, 500)
 SPARE_BYTES = 2 * GIB // 3
@@ -167,3 +171,57 @@ def test_a_thinned_copy_and_a_full_one_of_a_step_are_not_known_to_differ() -> No
     )
     assert "differs" not in kinds(half.plan())
     assert half.plan().cutoff == 100
+
+
+def with_spares(some: Case, full: int) -> Case:
+    """Every copy that is not weights alone has something to spare."""
+    held = (c for copies in some.inventory.copies.values() for c in copies.values() if not c.weights_only)
+    return some.but(*(replace(c, spare=spare(c.step)) for c in held)).keeping(full=full)
+
+
+def carried_out(some: Case, plan: RunPlan) -> Case:
+    """The run after that plan: deleted steps gone, thinned copies thin."""
+    for step in plan.victims:
+        for one in step.copies:
+            some = some.without(step.step, one.replica)
+    thin = [
+        replace(one, weights_only=True, thinned=one.spare.paths, spare=None, size=GIB // 3)
+        for step in plan.thinned
+        for one in step.copies
+        if step.thin and one.replica in step.thin.bytes and one.spare
+    ]
+    return some.but(*thin, rewound_since_ns=plan.rewound_since_ns)
+
+
+@PROPERTY
+@given(cases(), st.integers(1, 3))
+def test_what_anybody_would_resume_from_and_the_newest_k_full_are_never_thinned(some: Case, full: int) -> None:
+    some = with_spares(some, full)
+    plan, inventory = some.plan(), some.inventory
+    gone_thin = set(thinned(plan))
+    event(f"thins: {bool(gone_thin)}")
+    assert gone_thin.isdisjoint(gone(plan))
+    assert plan.resume_candidate is None or plan.resume_candidate.step not in gone_thin
+    assert gone_thin.isdisjoint(pick.step for pick in inventory.picks.values())
+    assert gone_thin.isdisjoint(pointer.step for pointer in inventory.pointers)
+    assert gone_thin.isdisjoint(pin.step for pin in inventory.pins if pin.until_ns is None)
+    assert gone_thin == set() or not plan.blocks
+    evidence = Evidence(inventory, some.run, NOW)
+    newest = [step for step in reversed(evidence.steps) if evidence.aligned(step) and evidence.full(step)]
+    if gone_thin:
+        stays_full = [step for step in newest if step not in gone_thin and step not in gone(plan)]
+        assert len(stays_full) >= full
+        assert min(stays_full[:full]) > max(gone_thin)
+
+
+@PROPERTY
+@given(cases(), st.integers(1, 3))
+def test_a_plan_carried_out_leaves_nothing_more_to_thin_and_never_moves_the_candidate(some: Case, full: int) -> None:
+    some = with_spares(some, full)
+    plan = some.plan()
+    after = carried_out(some, plan)
+    again = after.plan()
+    assert set(thinned(again)).isdisjoint(thinned(plan))
+    if plan.thinned and plan.resume_candidate is not None:
+        assert again.resume_candidate is not None
+        assert again.resume_candidate.step == plan.resume_candidate.step
