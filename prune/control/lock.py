@@ -89,56 +89,6 @@ class Lock:
             fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def now_ns(self) -> int:
-        """The volume's own clock."""
-        ...
-
-    def still_held(self) -> bool: ...
-
-    def overdue(self) -> bool:
-        """Whether so much time has passed that the lease must be looked at again. Costs no call on the volume."""
-        ...
-
-    def release(self) -> None: ...
-
-
-@dataclass
-class Lock:
-    """A held lock on one control folder. Use as a context manager, or call ``release``."""
-
-    folder: LocalRoot
-    fd: int
-    shared: bool
-    token: str = field(default_factory=lambda: os.urandom(8).hex())
-    until_ns: int = 0
-    looked_ns: int = 0  # when the lease was last looked at, by the clock that a pause does not stop
-    ino: int = field(init=False)
-    owner: int = field(default_factory=os.getpid)
-
-    def __post_init__(self) -> None:
-        self.ino = os.fstat(self.fd).st_ino
-
-    def __enter__(self) -> Lock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        if self.fd >= 0:
-            if self.shared:
-                # Else other hosts would wait for the lease to run out. Failing that, they do.
-                with contextlib.suppress(OSError):
-                    if self._names_us():
-                        os.ftruncate(self.fd, 0)
-            if os.getpid() == self.owner:
-                with contextlib.suppress(
-                    OSError
-                ):  # else children forked meanwhile, such as data loaders, would keep it
-                    fcntl.flock(self.fd, fcntl.LOCK_UN)
-            os.close(self.fd)
-            self.fd = -1
-
-    def now_ns(self) -> int:
         """The volume's own clock: the mtime it gives to the file we touch."""
         os.utime(self.fd)
         at = os.fstat(self.fd).st_mtime_ns
