@@ -74,9 +74,17 @@ class Allowing:
         with self._turn:
             now = self._clock()
             known = self._found
-            if known is None or known[0] is not settings or not 0 <= now - known[1] < KEPT_FOR_NS:
-                known = self._found = (settings, now, allowances(settings, now_ns=now))
+            if known is None or not _alike(known[0], settings) or not 0 <= now - known[1] < KEPT_FOR_NS:
+                known = (settings, now, allowances(settings, now_ns=now))
+            self._found = (settings, known[1], known[2])
             return known[2]
+
+
+def _alike(one: Settings, two: Settings) -> bool:
+    """Whether both share out the same among the same runs: settings are read again with each pass."""
+    if one is two:
+        return True
+    return (one.fleet_budget, one.fleet_groups, one.fleet) == (two.fleet_budget, two.fleet_groups, two.fleet)
 
 
 @dataclass

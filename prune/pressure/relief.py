@@ -13,6 +13,7 @@ from prune import engine
 from prune.deletion.undo import purge
 from prune.engine import Conduct
 from prune.errors import PruneError, UsageError
+from prune.fleet.allowance import Allowances
 from prune.journal import open_journal
 from prune.model import Attention, Decision, FailedCopy, Outcome, Plan, RunOutcome, RunPlan
 from prune.pressure import telling
@@ -187,6 +188,7 @@ class _Effort:
             progress=self.means.progress,
             told=self.gate.told,
             clock=self.means.clock,
+            allowed=Allowances(),  # room is short now, whoever would have to give by a budget
         )
         reviewed = None
         if nothing_but_orphans is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.benchmarks import make
-from tests.benchmarks.measure import Target, group
+from tests.benchmarks.measure import Row, Target, group
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 
@@ -228,18 +229,37 @@ def mirror(bench: Bench) -> None:
         shutil.rmtree(target, ignore_errors=True)
 
 
+def _side_by_side(bench: Bench, config: Path) -> None:
+    apply = [*bench.prune("apply", "--yes", "--quiet", "--config", str(config)), "--shard"]
+    subprocess.run([*apply, "1/1"], env=bench.environment, check=True, capture_output=True)
+
+    def shards(count: int) -> str:
+        return " & ".join(f"{shlex.join(apply)} {index}/{count}" for index in range(1, count + 1)) + "; wait"
+
+    group("quiet passes by shards side by side", {
+        "1 process": [*apply, "1/1"], "2 shards": shards(2), "4 shards": shards(4),
+    }, rounds=bench.rounds, environment=bench.environment)  # fmt: skip
+
+
 def fleet(bench: Bench) -> None:
-    """A quiet pass over many runs, and how it grows."""
+    """Plans and quiet passes over many runs, how they grow, and what shards side by side gain."""
     config = bench.scratch / "fleet.toml"
+    plans: dict[int, Row] = {}
     for runs in (1000, 10_000):
         root = bench.scratch / f"fleet-{runs}"
         if not root.exists():
             make.fleet(root, runs, 20)
         config.write_text(f'[[runs]]\nname = "{{run}}"\nprimary = "{root}/{{run}}"\n[runs.keep]\nlast = 20\n')
-        group(f"quiet pass over {runs:,} runs × 20", {
+        rows = group(f"plan {runs:,} runs × 20", {
             "find -printf": f"find {root} -printf '%p %T@ %s\\n'",
             "prune plan": bench.prune("plan", "--quiet", "--json", "--config", str(config)),
         }, rounds=1, environment=bench.environment, targets=[Target("prune plan", "find -printf", 1.5)])  # fmt: skip
+        plans[runs] = rows["prune plan"]
+        if runs == 1000:  # the first pass writes down which volume is which, with a sync for each run
+            _side_by_side(bench, config)
+    few, many = plans[1000], plans[10_000]
+    print(f"ten times the runs take **{many.cpu / few.cpu:.1f}** times the processor time and "
+          f"**{many.peak_mib - few.peak_mib:.0f} MiB** more memory")  # fmt: skip
 
 
 def object_store(_bench: Bench) -> None:

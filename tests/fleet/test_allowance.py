@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,24 @@ def test_the_table_of_a_run_names_its_group_and_priority_again(tmp_path: Path) -
     config = fleet(tmp_path, 'budget = "1GB"', a='group = "vision"\npriority = -2')
     table = run_table(load(str(config)).runs[0])
     assert (table["group"], table["priority"]) == ("vision", -2)
+
+
+def test_a_daemon_looks_the_fleet_up_once_for_all_its_runs_and_anew_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prune.fleet import allowance
+
+    config = fleet(tmp_path, f"budget = {budget(10.5)}", old="", new="")
+    looks: list[int] = []
+    real = allowance.allowances
+    monkeypatch.setattr(allowance, "allowances", lambda *a, **k: (looks.append(1), real(*a, **k))[1])
+    now = [time.time_ns()]
+    allowing = allowance.Allowing(lambda: now[0])
+    assert [allowing.of(load(str(config))).lowered for _ in range(3)] == [{"old": 4}] * 3
+    assert len(looks) == 1
+    now[0] += allowance.KEPT_FOR_NS
+    allowing.of(load(str(config)))
+    assert len(looks) == 2
+    config.write_text(config.read_text().replace('budget = "', 'budget = "1'))
+    assert allowing.of(load(str(config))).lowered == {}
+    assert len(looks) == 3
