@@ -149,12 +149,6 @@ def test_the_prolog_asks_for_the_room_that_the_job_names(tmp_path: Path) -> None
     assert asked[5:] == wanted.split()
 
 
-def test_the_array_shards_by_its_own_size() -> None:
-    text = (DEPLOY / "slurm" / "array.sbatch").read_text()
-    assert '--shard "${SLURM_ARRAY_TASK_ID}/${SLURM_ARRAY_TASK_COUNT}"' in text
-    assert "--array=1-16" in text
-
-
 def test_every_deployment_file_is_named_in_its_readme() -> None:
     readme = (DEPLOY / "README.md").read_text()
     for path in DEPLOY.rglob("*"):
