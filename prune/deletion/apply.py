@@ -253,7 +253,7 @@ def _outcome(
         failed=tuple(tally.failed),
         orphans_deleted=tuple(tally.orphans),
         thinned=tuple(tally.thinned),
-        attention=(*plan.attention, *attention),
+        attention=tuple(dict.fromkeys((*plan.attention, *attention))),
     )
 
 
