@@ -160,7 +160,7 @@ class Layout:
 
     def claim(self, entry: Entry) -> Claim | None:
         """What this entry is, by full match of its name; None: foreign. ``entry.path`` is relative to the base."""
-        raise NotImplementedError
+        return None
 
     def settle(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """What only the whole listing can tell: which of several series is the run's. Called once, after every
