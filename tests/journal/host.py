@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,12 +34,17 @@ class Host:
     def after_batches(self, count: int) -> None:
         """Waits until it has deleted so many steps."""
         assert self.process.stderr is not None
+        watchdog = threading.Timer(90, self.process.kill)
+        watchdog.start()
         seen = 0
-        for line in self.process.stderr:
-            seen += line.startswith("batch ends")
-            if seen == count:
-                return
-        raise AssertionError(f"it ended after {seen} batches")
+        try:
+            for line in self.process.stderr:
+                seen += line.startswith("batch ends")
+                if seen == count:
+                    return
+            raise AssertionError(f"it ended after {seen} batches")
+        finally:
+            watchdog.cancel()
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

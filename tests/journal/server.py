@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class PostgresServer:
     def new_database(self) -> str:
         """The URL of an empty one."""
         self._databases += 1
-        self.run(f"CREATE DATABASE test_{self._databases}")
+        self.run(f"CREATE DATABASE test_{self._databases} TEMPLATE template0")  # nobody can be connected to that one
         return self.url(f"test_{self._databases}")
 
     def start(self) -> None:
@@ -84,28 +85,30 @@ class PostgresServer:
     def run(self, sql: str, url: str | None = None) -> str:
         """What psql prints for a statement."""
         words = [str(_binary("psql")), url or self.url(), "-qtAc", sql]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
         return done.stdout.strip()
 
     def kill(self) -> None:
         """SIGKILL to all of it, as a machine that loses its power."""
         assert self.process is not None
-        for pid in self._all():
-            os.kill(pid, signal.SIGKILL)
+        self._signal(self._all(), signal.SIGKILL)
         self.process.wait()
 
     def pause(self) -> None:
-        for pid in self._all():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(self._all(), signal.SIGSTOP)
 
     def wake(self) -> None:
-        for pid in reversed(self._all()):
-            os.kill(pid, signal.SIGCONT)
+        self._signal(self._all()[::-1], signal.SIGCONT)
 
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
         shutil.rmtree(self.home, ignore_errors=True)
+
+    def _signal(self, pids: list[int], number: int) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):  # a child may end at any time
+                os.kill(pid, number)
 
     def _answers(self) -> bool:
         return subprocess.run([str(_binary("pg_isready")), "-q", "-h", str(self.home)]).returncode == 0
