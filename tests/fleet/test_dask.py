@@ -21,6 +21,7 @@ from tests.fleet.cluster import REPOSITORY, LocalDask
 from tests.trees.build import age, mirrored, names, step_dirs
 
 pytest.importorskip("distributed", reason="pip install 'ckpt-prune[dask]'")
+pytestmark = pytest.mark.slow
 
 RUNS = 6
 

@@ -11,7 +11,7 @@ from prune.journal.base import Refused
 from prune.journal.postgres import open_postgres
 from tests.journal.server import PostgresServer, needs_postgres
 
-pytestmark = needs_postgres
+pytestmark = [needs_postgres, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.journal.host import Host
 from tests.journal.server import PostgresServer, needs_postgres
 from tests.trees.build import mirrored, names, step_files
 
-pytestmark = needs_postgres
+pytestmark = [needs_postgres, pytest.mark.slow]
 
 STEPS = range(1, 13)
 KEPT = 2
