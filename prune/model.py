@@ -402,6 +402,7 @@ class DeletedCopy:
     bytes: int
     files: int
     purged: bool
+    held_elsewhere: bool = False  # most of its bytes have other links, so that deleting it frees little
 
 
 @dataclass(frozen=True, slots=True)

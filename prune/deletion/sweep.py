@@ -320,7 +320,7 @@ class Sweep:
             self.tally.failed += [FailedCopy(g.copy.step, g.copy.replica, detail) for g in done]
 
     def _deleted(self, going: Going, *, purged: bool) -> None:
-        copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged)
+        copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged, going.held_elsewhere)
         went = self.tally.thinned if going.withdrawal.why == record.THINNED else self.tally.deleted
         went.append(copy)
         self.told(copy)

@@ -33,6 +33,7 @@ class Going:
     unlinked: bool = False  # a lone file that could not be withdrawn and went at once
     error: str | None = None
     freed: int = 0
+    held_elsewhere: bool = False
     files: int = 0
 
 
@@ -113,6 +114,7 @@ def look_at_withdrawn(batch: Batch, vetoes: dict[int, str], measure_all: Measure
                 reasons.setdefault(going.copy.step, f"{going.copy.paths[0]} on {replica.name}: {why}")
             elif not isinstance(measured, OSError):
                 going.freed, going.files = measured[0].freed, measured[0].files
+                going.held_elsewhere = measured[0].linked > measured[0].freed
                 if objects.frees_nothing_yet(replica):
                     going.freed = 0
     for step, why in reasons.items():
@@ -231,6 +233,7 @@ def _unlink_at_once(going: Going) -> None:
         return  # the first error stands
     going.error = None
     going.freed, going.files = found.allocated if found.links <= 1 else 0, 1
+    going.held_elsewhere = found.links > 1
     going.unlinked = True
 
 

@@ -14,7 +14,7 @@ LATE_NS = 5 * SECOND  # how long freed space may take to show
 LOOK_NS = SECOND // 10
 ENOUGH = 0.1  # of what was expected: less is no gain
 MOST_DOUBTS = 2
-CRUMB = 64 * 1024  # a folder's own blocks and the like: not what was asked for
+CRUMB = 64 * 1024  # a folder's own blocks and the like: no gain from a step whose files other links hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,15 @@ class Gate:
 
     def keep_going(self) -> bool:
         """True while there is need, and the last victim gained something."""
+        if self.no_gain is not None:
+            return False
         space = self.probe()
         if self._taken and not self._gained(space):
             return False
         self._taken.clear()
         space = self.probe()
         self._before, self._since_ns = space, self.clock()
-        return self.no_gain is None and not self.wish.met(space)
+        return not self.wish.met(space)
 
     def settle(self) -> bool:
         """After the last victim: whether the wish is met now."""
@@ -93,11 +95,17 @@ class Gate:
     def _expected(self) -> Wish:
         return Wish(sum(copy.bytes for copy in self._taken), sum(copy.files for copy in self._taken))
 
+    def _crumb(self) -> float:
+        """What a small step frees is a gain too, unless it is only what surrounds files that stay elsewhere."""
+        if any(copy.held_elsewhere for copy in self._taken):
+            return CRUMB
+        return min(CRUMB, self._expected().bytes / 2)
+
     def _enough(self, before: Space, after: Space, expected: Wish) -> bool:
         """Gain in whatever is short: bytes while bytes are, else inodes."""
         short = self.wish.short(before).bytes
         if short:
-            return after.free_bytes - before.free_bytes > max(ENOUGH * expected.bytes, min(CRUMB, short / 100))
+            return after.free_bytes - before.free_bytes > max(ENOUGH * expected.bytes, min(self._crumb(), short / 100))
         if before.free_inodes is None or after.free_inodes is None:
             return True
         return after.free_inodes > before.free_inodes

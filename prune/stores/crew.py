@@ -80,10 +80,10 @@ class _Helper:
         answer = self._ask("measure", root, list(paths))
         if isinstance(answer, OSError):
             return answer
-        (files, size, freed, newest, oldest, ctime, inner, links), top = answer
+        (files, size, freed, linked, newest, oldest, ctime, inner, links), top = answer
         first = _stat_from(top)
         first = first if root.keeps_inodes else replace(first, ino=0)
-        return Measure(files, size, freed, newest, oldest, ctime, inner, links), first
+        return Measure(files, size, freed, linked, newest, oldest, ctime, inner, links), first
 
     def remove(self, root: LocalRoot, path: str) -> int:
         """Raises OSError as ``LocalRoot.remove`` does."""
@@ -134,8 +134,8 @@ def _measure(fd: int, paths: list[str]) -> list[Any]:
     from prune.stores.pace import measure_copy
 
     found, top = measure_copy(LocalRoot.at(fd), paths)
-    sums = [found.files, found.size, found.freed, found.mtime_ns, found.oldest_mtime_ns, found.ctime_ns,
-            found.inner_ctime_ns, found.top_links]  # fmt: skip
+    sums = [found.files, found.size, found.freed, found.linked, found.mtime_ns, found.oldest_mtime_ns,
+            found.ctime_ns, found.inner_ctime_ns, found.top_links]  # fmt: skip
     return [sums, [str(top.kind), *astuple(top)[1:]]]
 
 

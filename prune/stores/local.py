@@ -28,6 +28,7 @@ class Measure:
     files: int = 0
     size: int = 0
     freed: int = 0
+    linked: int = 0  # what files with other links hold, which deleting does not free
     mtime_ns: int | None = None
     oldest_mtime_ns: int | None = None
     ctime_ns: int = 0
@@ -54,6 +55,8 @@ class Measure:
         self.size += status.st_size
         if status.st_nlink <= 1:
             self.freed += status.st_blocks * 512
+        else:
+            self.linked += status.st_blocks * 512
 
     def count(self, status: FileStat) -> None:
         """The same as ``add``, for a status already read."""
@@ -69,12 +72,15 @@ class Measure:
         self.size += status.size
         if status.links <= 1:
             self.freed += status.allocated
+        else:
+            self.linked += status.allocated
 
     def merge(self, other: Measure) -> None:
         """Adds what another pass over other paths found."""
         self.files += other.files
         self.size += other.size
         self.freed += other.freed
+        self.linked += other.linked
         self.ctime_ns = max(self.ctime_ns, other.ctime_ns)
         self.inner_ctime_ns = max(self.inner_ctime_ns, other.inner_ctime_ns)
         self.top_links += other.top_links

@@ -72,8 +72,15 @@ def test_once_ended_it_stays_ended(world: World) -> None:
     assert not world.gate.keep_going()
 
 
-def test_a_crumb_is_no_gain(world: World) -> None:
-    world.gate.told(DeletedCopy(10, "primary", 4096, 1, True))
+def test_a_small_step_that_frees_what_it_held_is_a_gain(world: World) -> None:
+    world.gate.told(DeletedCopy(10, "primary", 24 << 10, 4, True))
+    world.free += 24 << 10
+    assert world.gate.keep_going()
+    assert world.slept == 0
+
+
+def test_a_crumb_around_files_that_stay_elsewhere_is_no_gain(world: World) -> None:
+    world.gate.told(DeletedCopy(10, "primary", 4096, 1, True, held_elsewhere=True))
     world.free += 4096
     assert not world.gate.keep_going()
 

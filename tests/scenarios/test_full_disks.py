@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,24 @@ def test_what_other_links_hold_is_given_up_once_and_no_more(tmp_path: Path, disk
     assert len(deleted_steps(outcome)) == 1
     assert relief.freed_nothing
     assert not relief.reached
+
+
+def test_folders_whose_files_other_links_hold_are_given_up_once_and_no_more(tmp_path: Path, disk: Path) -> None:
+    root = step_dirs(disk / "tiny", range(10, 201, 10), files=2)
+    shutil.copytree(root, disk / "elsewhere", copy_function=os.link)
+    settings = settings_of(run_of(root, last=3), state=tmp_path / "s.db")
+    relief = make_room(settings, 900 << 50, means=Means(late_ns=10**8))
+    (outcome,) = relief.outcome.runs
+    assert len(deleted_steps(outcome)) == 1
+    assert relief.freed_nothing
+
+
+def test_small_steps_are_all_taken_where_each_frees_what_it_held(tmp_path: Path, disk: Path) -> None:
+    root = step_dirs(disk / "tiny", range(10, 201, 10), files=2)
+    relief = make_room(settings_of(run_of(root, last=3), state=tmp_path / "s.db"), 900 << 50)
+    (outcome,) = relief.outcome.runs
+    assert deleted_steps(outcome) == list(range(10, 171, 10))
+    assert not relief.freed_nothing
 
 
 def test_what_a_process_holds_open_is_not_taken_at_all(tmp_path: Path, disk: Path) -> None:
