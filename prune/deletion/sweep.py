@@ -35,7 +35,7 @@ from prune.stop import Stop
 from prune.stores.local import LocalRoot
 from prune.stores.open_files import look
 
-BATCH = 16
+BATCH = 32
 BATCH_IN_STORE = 1000  # what one request deletes
 BATCH_REMOTE = 64  # where each call waits, a look and a sync are shared by more
 SMALL = 64  # copies of no more files are measured again before they are withdrawn, larger ones only afterwards

@@ -13,6 +13,7 @@ from prune.layouts.base import Members
 from prune.model import Health, Kind, Verdict
 from prune.stores.base import FileStat, Reader
 
+_LITTLE = 64 << 10  # bytes a file, on the average
 _SIDE_FILES = frozenset({
     "cfg", "csv", "html", "jinja", "json", "jsonl", "log", "md", "model", "py", "sha256", "sh", "toml", "txt", "xml",
     "yaml", "yml",
@@ -50,7 +51,7 @@ def check_content(
     structural = found = known or structure.examine(members, reader)
     if not found.health.restorable:
         return found
-    check = _Check(members, reader, threads, progress)
+    check = _Check(members, reader, threads or _threads_for(members), progress)
     if manifest is not None:
         found = judge_by_manifest(manifest, members, found)
         if not found.health.restorable:
@@ -60,6 +61,13 @@ def check_content(
             check.hold(expected, "manifest")
     check.hold(sidecars_of(members, reader) if sidecars is None else sidecars, "sidecar")
     return check.verdict(found)
+
+
+def _threads_for(members: Members) -> int | None:
+    """One for very many little files, which threads only get in each other's way over; None: as many as there are
+    processors."""
+    sizes = [stat.size for stat in members.files.values()]
+    return 1 if sizes and sum(sizes) < len(sizes) * _LITTLE else None
 
 
 def sidecars_of(members: Members, reader: Reader) -> Mapping[str, Expected]:

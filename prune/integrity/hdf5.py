@@ -35,6 +35,8 @@ def check(window: Window) -> bool:
 
 
 def _place(window: Window) -> int | None:
+    if SIGNATURE not in window.head:
+        return None
     return next((place for place in _PLACES if window.head[place : place + 8] == SIGNATURE), None)
 
 

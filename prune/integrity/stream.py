@@ -84,7 +84,7 @@ def _fill(file: BinaryIO, buffer: memoryview) -> int:
 def considerate(file: BinaryIO, length: int) -> Iterator[Passed]:
     """Reading a file in order from its start: told how far it has come, drops the pages that were not in memory
     when it began."""
-    behind = _Behind(_descriptor(file), length)
+    behind = _Behind(descriptor(file), length)
     try:
         yield behind.passed
     finally:
@@ -128,7 +128,8 @@ def _is_cold(fd: int, at: int) -> bool:
     return False
 
 
-def _descriptor(file: BinaryIO) -> int | None:
+def descriptor(file: BinaryIO) -> int | None:
+    """The descriptor of a file that has one."""
     try:
         return file.fileno()
     except (io.UnsupportedOperation, AttributeError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from functools import cached_property
 from typing import BinaryIO
 
 from prune.integrity import stream
@@ -31,8 +30,12 @@ class Window:
     def __init__(self, file: BinaryIO, start: int = 0, size: int | None = None) -> None:
         self.file = file
         self.start = start
-        rest = max(0, file.seek(0, os.SEEK_END) - start)
+        self._fd = stream.descriptor(file)
+        end = file.seek(0, os.SEEK_END) if self._fd is None else os.fstat(self._fd).st_size
+        rest = max(0, end - start)
         self.size = rest if size is None else min(size, rest)
+        self._head: bytes | None = None
+        self._tail: bytes | None = None
 
     @classmethod
     def over(cls, data: bytes) -> Window:
@@ -47,8 +50,11 @@ class Window:
         """Up to ``length`` bytes from ``offset``; fewer where the window ends, none outside of it."""
         if offset < 0 or offset >= self.size or length <= 0:
             return b""
-        self.file.seek(self.start + offset)
-        return self.file.read(min(length, self.size - offset, MOST))
+        start, length = self.start + offset, min(length, self.size - offset, MOST)
+        if self._fd is not None:
+            return _read_at(self._fd, length, start)
+        self.file.seek(start)
+        return self.file.read(length)
 
     def exactly(self, offset: int, length: int, what: str) -> bytes:
         """Exactly ``length`` bytes from ``offset``. Raises Damage naming ``what`` when the file has no such bytes."""
@@ -64,15 +70,35 @@ class Window:
         length = min(length, max(0, self.size - offset))
         yield from stream.pieces(self.file, self.start + offset, length)
 
-    @cached_property
+    @property
     def head(self) -> bytes:
-        return self.read(0, EDGE)
+        if self._head is None:
+            self._head = self.read(0, EDGE)
+        return self._head
 
-    @cached_property
+    @property
     def tail(self) -> bytes:
-        return self.read(max(0, self.size - EDGE), EDGE)
+        if self._tail is None:
+            self._tail = self._read_tail()
+        return self._tail
+
+    def _read_tail(self) -> bytes:
+        return self.head if self.size <= EDGE else self.read(self.size - EDGE, EDGE)
 
     @property
     def blank(self) -> bool:
         """Whether head and tail are nothing but zero bytes."""
         return self.size > 0 and not any(self.head) and not any(self.tail)
+
+
+def _read_at(fd: int, length: int, start: int) -> bytes:
+    """One read mostly: a file that ends, or a slow file system, may give less at a time."""
+    data = os.pread(fd, length, start)
+    if len(data) == length or not data:
+        return data
+    found = [data]
+    while data and (length := length - len(data)):
+        start += len(data)
+        data = os.pread(fd, length, start)
+        found.append(data)
+    return b"".join(found)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Copies whose health no decision needs are judged all the same while few entries are involved, so that a person
 # sees it; beyond that a look at a huge run would cost what it keeps, not what it deletes.
-COURTESY_ENTRIES = 4096
+COURTESY_ENTRIES = 1024
 COURTESY_BYTES = 32 << 20
 
 Progress = Callable[[str, int, int], None]

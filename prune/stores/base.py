@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from prune.model import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One name in a directory, as listed: nothing but its kind is known yet."""
 
     path: str  # relative to the root
@@ -21,8 +20,7 @@ class Entry:
         return self.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class FileStat:
+class FileStat(NamedTuple):
     """What one entry's own status says, links not followed."""
 
     kind: Kind

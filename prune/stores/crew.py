@@ -8,18 +8,18 @@ when its pipe closes. Killed half-way, it leaves what any killed pass leaves.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from prune.stores import tree
 from prune.stores.base import FileStat
-from prune.stores.local import LocalRoot, Measure, remove_at
+from prune.stores.local import LocalRoot, Measure, kind_of
 from prune.stores.pace import Measured
 
 Result = TypeVar("Result")
@@ -67,30 +67,30 @@ class Crew:
 class _Helper:
     def __init__(self, roots: Sequence[LocalRoot]) -> None:
         self.roots = {id(root): root.fd for root in roots}
-        code = "import sys; sys.path[:0] = [sys.argv[1]]; from prune.stores.crew import serve; serve()"
-        home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", code, home],
+            [sys.executable, "-I", "-S", tree.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=list(self.roots.values()),
         )
 
     def measure(self, root: LocalRoot, paths: Sequence[str]) -> Measured:
-        answer = self._ask("measure", root, list(paths))
-        if isinstance(answer, OSError):
-            return answer
-        (files, size, freed, linked, newest, oldest, ctime, inner, links), top = answer
-        first = _stat_from(top)
-        first = first if root.keeps_inodes else replace(first, ino=0)
-        return Measure(files, size, freed, linked, newest, oldest, ctime, inner, links), first
+        try:
+            answer = self._ask("sum", root, paths)
+        except OSError as error:
+            return error
+        numbers = [int(word) for word in answer[:16]]
+        total = Measure()
+        (total.files, total.size, total.freed, total.linked, total.mtime_ns, total.oldest_mtime_ns, total.ctime_ns,
+         total.inner_ctime_ns) = numbers[:8]  # fmt: skip
+        total.top_links = [tree.unhexed(word) for word in answer[16:]]
+        mode, size, blocks, links, mtime_ns, ctime_ns, dev, ino = numbers[8:]
+        ino = ino if root.keeps_inodes else 0
+        return total, FileStat(kind_of(mode), size, blocks * 512, links, mtime_ns, ctime_ns, dev, ino)
 
     def remove(self, root: LocalRoot, path: str) -> int:
         """Raises OSError as ``LocalRoot.remove`` does."""
-        answer = self._ask("remove", root, [path, root.dev])
-        if isinstance(answer, OSError):
-            raise answer
-        return int(answer)
+        return int(self._ask("remove", root, [path])[0])
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -100,51 +100,18 @@ class _Helper:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
-    def _ask(self, what: str, root: LocalRoot, words: list[Any]) -> Any:
+    def _ask(self, what: str, root: LocalRoot, paths: Sequence[str]) -> list[str]:
+        """The words of the answer. Raises the OSError that the helper met, or one that says it is gone."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps([what, self.roots[id(root)], words]).encode() + b"\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except OSError as error:
-            return error
-        if not line:
-            return OSError(0, "a helper process ended early", root.root)
-        answer = json.loads(line)
-        if "error" in answer:
-            code, text, name = answer["error"]
-            return OSError(code, text, name)
-        return answer["ok"]
-
-
-def serve() -> None:
-    """A helper's whole life: one line asked, one line answered."""
-    for line in sys.stdin.buffer:
-        what, fd, words = json.loads(line)
-        try:
-            answer = {"ok": _measure(fd, words) if what == "measure" else _remove(fd, *words)}
-        except OSError as error:
-            answer = {"error": [error.errno or 0, error.strerror or str(error), error.filename or ""]}
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def _measure(fd: int, paths: list[str]) -> list[Any]:
-    from prune.stores.pace import measure_copy
-
-    found, top = measure_copy(LocalRoot.at(fd), paths)
-    sums = [found.files, found.size, found.freed, found.linked, found.mtime_ns, found.oldest_mtime_ns,
-            found.ctime_ns, found.inner_ctime_ns, found.top_links]  # fmt: skip
-    return [sums, [str(top.kind), *astuple(top)[1:]]]
-
-
-def _remove(fd: int, path: str, dev: int) -> int:
-    with LocalRoot.at(fd).parent(path) as (parent, name):
-        return remove_at(parent, name, dev)
-
-
-def _stat_from(words: list[Any]) -> FileStat:
-    from prune.model import Kind
-
-    return FileStat(Kind(words[0]), *words[1:])
+        question = [what, str(self.roots[id(root)]), str(root.dev), *map(tree.hexed, paths)]
+        self.process.stdin.write(" ".join(question).encode("ascii") + b"\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise OSError(0, "a helper process ended early", root.root)
+        outcome, *words = line.decode("ascii").split()
+        if outcome == "error":
+            code, text, name = words
+            raise OSError(int(code), tree.unhexed(text), tree.unhexed(name))
+        return words

@@ -5,58 +5,27 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import io
 import os
 import stat as modes
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from prune.model import Identity, Kind
 from prune.stores.base import Entry, FileStat, Space
+from prune.stores.tree import DIR, Sums, open_below, parts, remove_at, sum_at
 
-_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _AT_HAND = 64
 
 
-@dataclass(slots=True)
-class Measure:
-    """Sums over everything in a copy, gathered in one pass without holding the files."""
+class Measure(Sums):
+    """Sums over a copy, and what makes it this copy and no other."""
 
-    files: int = 0
-    size: int = 0
-    freed: int = 0
-    linked: int = 0  # what files with other links hold, which deleting does not free
-    mtime_ns: int | None = None
-    oldest_mtime_ns: int | None = None
-    ctime_ns: int = 0
-    inner_ctime_ns: int = 0  # without the top's, which a rename changes
-    top_links: list[str] = field(default_factory=list)  # symlinks at the copy's top
-    inodes: set[int] | None = None  # inodes to look out for, and what was seen of them
-    seen: set[int] = field(default_factory=set)
-    tag: int = 0  # over the tags of all files, where the store has such
-
-    def add(self, status: os.stat_result) -> None:
-        mtime = status.st_mtime_ns
-        if self.mtime_ns is None or mtime > self.mtime_ns:
-            self.mtime_ns = mtime
-        if self.oldest_mtime_ns is None or mtime < self.oldest_mtime_ns:
-            self.oldest_mtime_ns = mtime
-        if status.st_ctime_ns > self.ctime_ns:
-            self.ctime_ns = status.st_ctime_ns
-        if self.inodes is not None and status.st_ino in self.inodes:
-            self.seen.add(status.st_ino)
-        if modes.S_ISDIR(status.st_mode):
-            self.freed += status.st_blocks * 512
-            return
-        self.files += 1
-        self.size += status.st_size
-        if status.st_nlink <= 1:
-            self.freed += status.st_blocks * 512
-        else:
-            self.linked += status.st_blocks * 512
+    __slots__ = ()
 
     def count(self, status: FileStat) -> None:
         """The same as ``add``, for a status already read."""
@@ -74,23 +43,6 @@ class Measure:
             self.freed += status.allocated
         else:
             self.linked += status.allocated
-
-    def merge(self, other: Measure) -> None:
-        """Adds what another pass over other paths found."""
-        self.files += other.files
-        self.size += other.size
-        self.freed += other.freed
-        self.linked += other.linked
-        self.ctime_ns = max(self.ctime_ns, other.ctime_ns)
-        self.inner_ctime_ns = max(self.inner_ctime_ns, other.inner_ctime_ns)
-        self.top_links += other.top_links
-        self.seen |= other.seen
-        self.tag ^= other.tag
-        if other.mtime_ns is not None:
-            self.mtime_ns = other.mtime_ns if self.mtime_ns is None else max(self.mtime_ns, other.mtime_ns)
-        if other.oldest_mtime_ns is not None:
-            oldest = self.oldest_mtime_ns
-            self.oldest_mtime_ns = other.oldest_mtime_ns if oldest is None else min(oldest, other.oldest_mtime_ns)
 
     def identity(self, top: FileStat) -> Identity:
         """The identity of the copy whose first path is ``top``. Tags stand where file systems have a ctime."""
@@ -168,12 +120,8 @@ class LocalRoot:
     @contextlib.contextmanager
     def directory(self, path: str) -> Iterator[int]:
         """An open descriptor of a directory below the root, reached component by component without links."""
-        fd = os.open(".", _DIR, dir_fd=self.fd)
+        fd = open_below(self.fd, path)
         try:
-            for part in _parts(path):
-                deeper = os.open(part, _DIR, dir_fd=fd)
-                os.close(fd)
-                fd = deeper
             yield fd
         finally:
             os.close(fd)
@@ -182,7 +130,7 @@ class LocalRoot:
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
         """The descriptor of the directory that holds ``path``, and the last name."""
         head, _, name = path.rpartition("/")
-        _parts(name)
+        parts(name)
         if not head:
             yield self.fd, name
         elif self._hand.folders is not None:
@@ -239,28 +187,24 @@ class LocalRoot:
 
     def measure(self, path: str, *, inodes: set[int] | None = None) -> Measure:
         """Sums over a file, or over a directory and all below it. Raises OSError if any of it cannot be looked at."""
-        total = Measure(inodes=inodes)
+        total = Measure(inodes)
         with self.parent(path) as (parent, name):
-            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            total.add(status)
-            if modes.S_ISDIR(status.st_mode):
-                inner = Measure(inodes=inodes)
-                fd = os.open(name, _DIR, dir_fd=parent)
-                try:
-                    _measure(fd, inner, path)
-                finally:
-                    os.close(fd)
-                inner.inner_ctime_ns = inner.ctime_ns
-                total.merge(inner)
+            sum_at(parent, name, path, total)
         return total
 
     def open(self, path: str) -> BinaryIO:
-        with self.parent(path) as (parent, name):
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
+        head, _, name = path.rpartition("/")
+        held = self._hand.folders
+        if held is not None and head in held:  # the quick way to the next of many files in one folder
+            (name,) = parts(name)
+            fd = os.open(name, _READ, dir_fd=held[head])
+        else:
+            with self.parent(path) as (parent, name):
+                fd = os.open(name, _READ, dir_fd=parent)
         if not modes.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.EINVAL, "not a plain file", path)
-        return os.fdopen(fd, "rb")
+        return io.BufferedReader(io.FileIO(fd))
 
     def readlink(self, path: str) -> str:
         with self.parent(path) as (parent, name):
@@ -431,49 +375,6 @@ def sync_directory(fd: int) -> None:
             raise
 
 
-def remove_at(parent: int, name: str, dev: int) -> int:
-    """Removes ``name`` in an open directory, with all below it, links as links, never onto another device."""
-    try:
-        os.unlink(name, dir_fd=parent)
-        return 1
-    except IsADirectoryError:
-        pass
-    except PermissionError:  # POSIX says EPERM where Linux says EISDIR
-        if not modes.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-            raise
-    fd = os.open(name, _DIR, dir_fd=parent)
-    try:
-        if os.fstat(fd).st_dev != dev:
-            raise OSError(errno.EXDEV, "another file system is mounted here", name)
-        removed, trouble = _empty(fd, dev)
-    finally:
-        os.close(fd)
-    if trouble is not None:
-        raise trouble
-    os.rmdir(name, dir_fd=parent)
-    return removed
-
-
-def _empty(fd: int, dev: int) -> tuple[int, OSError | None]:
-    """Removes everything in an open directory; goes on past entries that refuse and returns the first refusal."""
-    removed = 0
-    trouble: OSError | None = None
-    with os.scandir(fd) as listing:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
-    for name, is_dir in names:
-        try:
-            if is_dir:
-                removed += remove_at(fd, name, dev)
-            else:
-                os.unlink(name, dir_fd=fd)
-                removed += 1
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            trouble = trouble or error
-    return removed, trouble
-
-
 def _walk(fd: int, prefix: str, *, inodes: bool) -> Iterator[tuple[Entry, FileStat]]:
     deeper: list[str] = []
     with os.scandir(fd) as entries:
@@ -483,26 +384,9 @@ def _walk(fd: int, prefix: str, *, inodes: bool) -> Iterator[tuple[Entry, FileSt
             if status.kind is Kind.DIR:
                 deeper.append(entry.name)
     for name in deeper:
-        below = os.open(name, _DIR, dir_fd=fd)
+        below = os.open(name, DIR, dir_fd=fd)
         try:
             yield from _walk(below, f"{prefix}/{name}", inodes=inodes)
-        finally:
-            os.close(below)
-
-
-def _measure(fd: int, total: Measure, top: str | None) -> None:
-    deeper: list[str] = []
-    with os.scandir(fd) as entries:
-        for entry in entries:
-            total.add(entry.stat(follow_symlinks=False))
-            if entry.is_dir(follow_symlinks=False):
-                deeper.append(entry.name)
-            elif top is not None and entry.is_symlink():
-                total.top_links.append(f"{top}/{entry.name}")
-    for name in deeper:
-        below = os.open(name, _DIR, dir_fd=fd)
-        try:
-            _measure(below, total, None)
         finally:
             os.close(below)
 
@@ -513,13 +397,6 @@ def _listed_kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_dir(follow_symlinks=False):
         return Kind.DIR
     return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
-
-
-def _parts(path: str) -> list[str]:
-    parts = path.split("/") if path else []
-    if any(part in ("", ".", "..") for part in parts):
-        raise OSError(errno.EINVAL, "not a path below the root", path)
-    return parts
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -62,7 +62,7 @@ def _beside(root: LocalRoot, copies: Sequence[Sequence[str]], per_copy: int) -> 
 
 def measure_copy(root: LocalRoot, paths: Sequence[str], inodes: set[int] | None = None) -> tuple[Measure, FileStat]:
     """Sums over all paths of a copy, and its first entry's own status. Raises OSError."""
-    total = Measure(inodes=inodes)
+    total = Measure(inodes)
     first: FileStat | None = None
     for path in paths:
         first = first or root.stat(path)
