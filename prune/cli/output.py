@@ -11,6 +11,8 @@ from typing import Any, TextIO
 from prune import logs
 from prune.errors import Failed
 
+_OPEN_LEVELS = 4  # the document, its runs, one run, its lists: from there on an item is a line
+
 
 @dataclass(frozen=True, slots=True)
 class Screen:
@@ -121,10 +123,24 @@ class ByteProgress(Progress):
 
 
 def to_json(document: Any) -> str:
-    """JSON text in ASCII: names that are not UTF-8 survive it as lone surrogates."""
+    """JSON text in ASCII, a step a line: names that are not UTF-8 survive it as lone surrogates."""
+    return _laid_out(document, _OPEN_LEVELS, "") + "\n"
+
+
+def _laid_out(value: Any, levels: int, indent: str) -> str:
+    """What is on the outer levels an item a line, what is below them on one."""
     import json
 
-    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    if not levels or not value or not isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, ensure_ascii=True, allow_nan=False)
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        items = [f"{json.dumps(str(key))}: {_laid_out(item, levels - 1, deeper)}" for key, item in value.items()]
+    else:
+        items = [_laid_out(item, levels - 1, deeper) for item in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    inner = f",\n{deeper}".join(items)
+    return f"{opening}\n{deeper}{inner}\n{indent}{closing}"
 
 
 def write(stream: TextIO, text: str) -> None:

@@ -526,7 +526,8 @@ def _measure(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, st
         if not mine or replica.root is None:
             continue
         sealed = _sealed(replica)
-        for copy, found in zip(mine, measure_all(replica.root, [copy.paths for copy in mine]), strict=True):
+        measured = measure_all(replica.root, [copy.paths for copy in mine], waits=replica.waits)
+        for copy, found in zip(mine, measured, strict=True):
             work.progress("measuring", 0, len(mine))
             if isinstance(found, OSError):
                 detail = f"{found.filename or copy.paths[0]}: {found.strerror}"

@@ -7,6 +7,7 @@ import datetime
 from prune.model import SECOND
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_OF_UTC = datetime.datetime(1970, 1, 1)  # without a time zone to format: many thousands of them are written
 
 
 def iso(ns: int | None) -> str | None:
@@ -14,10 +15,10 @@ def iso(ns: int | None) -> str | None:
     if ns is None:
         return None
     try:
-        moment = _EPOCH + datetime.timedelta(seconds=ns // SECOND)
+        moment = _EPOCH_OF_UTC + datetime.timedelta(seconds=ns // SECOND)
     except OverflowError:
         return None
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment.year >= 1000 else None
+    return f"{moment.isoformat()}Z" if moment.year >= 1000 else None
 
 
 def from_iso(text: str) -> int:

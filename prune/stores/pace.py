@@ -10,7 +10,7 @@ from prune.stores.base import FileStat
 from prune.stores.local import LocalRoot, Measure
 
 SLOW_ENTRY_NS = 100_000  # a call that waits this long is waiting for something other than this processor
-MANY = 32
+MANY = 64
 WORTH_FILES = 20_000  # below this the start of helper processes costs more than they save
 
 Item = TypeVar("Item")
@@ -28,8 +28,13 @@ def at_once(waits: bool, work: Callable[[Item], Result], items: Sequence[Item]) 
         return list(pool.map(work, items))
 
 
-def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measured]:
-    """Measures each copy (a group of paths); what cannot be looked at comes back as its OSError."""
+def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]], *, waits: bool = False) -> list[Measured]:
+    """Measures each copy (a group of paths); what cannot be looked at comes back as its OSError.
+
+    ``waits``: it is known that each call there waits; else the first copies tell.
+    """
+    if waits:
+        return list(at_once(waits, lambda paths: _measure(root, paths), copies))
     results: list[Measured] = []
     started = time.monotonic_ns()
     entries = 0
@@ -44,10 +49,7 @@ def measure_all(root: LocalRoot, copies: Sequence[Sequence[str]]) -> list[Measur
         return results
     if (time.monotonic_ns() - started) // entries < SLOW_ENTRY_NS:
         return results + _beside(root, rest, entries // len(results))
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(MANY, len(rest))) as pool:
-        return results + list(pool.map(lambda paths: _measure(root, paths), rest))
+    return results + list(at_once(True, lambda paths: _measure(root, paths), rest))
 
 
 def _beside(root: LocalRoot, copies: Sequence[Sequence[str]], per_copy: int) -> list[Measured]:
