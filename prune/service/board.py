@@ -47,6 +47,7 @@ class RunView:
     deleted_steps: int = 0
     deleted_bytes: Mapping[str, int] = field(default_factory=nothing)  # replica -> bytes
     failed_steps: int = 0
+    fallbacks: int = 0  # checkpoints that a resume passed over, by history
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -59,6 +59,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prune_deleted_steps_total": ("Steps deleted.", ("run",)),
     "prune_deleted_bytes_total": ("Bytes of deleted copies.", ("run", "replica")),
     "prune_failed_steps_total": ("Steps that could not be deleted.", ("run",)),
+    "prune_resume_fallbacks_total": ("Checkpoints that a resume passed over for an older one.", ("run",)),
 }
 HISTOGRAMS: dict[str, str] = {"prune_pass_seconds": "How long passes over a run took."}
 
@@ -144,6 +145,7 @@ def _samples(view: RunView, room: Room) -> Iterator[Sample]:
     run = view.run
     yield "prune_deleted_steps_total", (run,), view.deleted_steps
     yield "prune_failed_steps_total", (run,), view.failed_steps
+    yield "prune_resume_fallbacks_total", (run,), view.fallbacks
     for replica, freed in view.deleted_bytes.items():
         yield "prune_deleted_bytes_total", (run, replica), freed
     if view.last_success_ns is not None:

@@ -61,4 +61,5 @@ def _with_history(view: RunView, journal: Journal) -> RunView:
         deleted_steps=len({(event.plan, event.step) for event in deleted}) or view.deleted_steps,
         deleted_bytes=dict(freed) or view.deleted_bytes,
         failed_steps=len({(event.plan, event.step) for event in failed}) or view.failed_steps,
+        fallbacks=len(journal.history(view.run, kinds=("fallback",))),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -28,6 +28,7 @@ from prune.service.source import Source
 from prune.service.stillness import Stillness
 from prune.settings.schema import RunSettings
 from prune.stop import Stop
+from prune.stores.open_files import looking_once
 
 WAIT_NS = 30 * SECOND  # for a lock that another process holds: a pass of the command line is soon over
 
@@ -78,18 +79,36 @@ class Worker:
         """One pass over the runs of a lane. Where the wall clock jumped since the last one, nothing is deleted."""
         watch = self._watches.setdefault(lane, self.clocks())
         jumped = watch.jumped()
-        for run in runs:
-            if self.stop:
-                return
-            with self._busy[run.name], self.metrics.pass_seconds.time():
-                if jumped is not None:
-                    self._blocked_by_clock(run, jumped)
-                elif self._stillness.is_still(run, now_ns=self.clock()) and not self._gives(run):
-                    self._still_well(run)
-                else:
-                    self.apply(run)
+        with looking_once():
+            for run in runs:
+                if self.stop:
+                    return
+                with self._busy[run.name], self.metrics.pass_seconds.time():
+                    self._pass_over_one(run, jumped)
+        self._count_fallbacks()
         self.source.refresh()
         self._volumes = volumes(self.source.settings.runs)[0]
+
+    def _count_fallbacks(self) -> None:
+        """What resumes passed over is told by history alone: they are processes of their own."""
+        journal = open_journal(self.source.settings.state, write=False)
+        try:
+            found = Counter(event.run for event in journal.history(kinds=("fallback",)))
+        finally:
+            journal.close()
+        known = {run.name for run in self.source.settings.runs}
+        for run in known & found.keys():
+            view = self.board.view(run)
+            if found[run] > view.fallbacks:
+                self.board.put(replace(view, fallbacks=found[run]))
+
+    def _pass_over_one(self, run: RunSettings, jumped: str | None) -> None:
+        if jumped is not None:
+            self._blocked_by_clock(run, jumped)
+        elif self._stillness.is_still(run, now_ns=self.clock()) and not self._gives(run):
+            self._still_well(run)
+        else:
+            self.apply(run)
 
     def apply(self, run: RunSettings) -> RunOutcome | None:
         """Plans and applies one run, whatever it meets, and shows what came of it. The caller holds it busy."""

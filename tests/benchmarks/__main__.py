@@ -88,9 +88,12 @@ def _deletion(bench: Bench, steps: int, shards: int, limit: float, title: str) -
     root = bench.volume / "tree"
     victims = f"ls -d {root}/step-* | sort -t- -k2 -n | head -{steps} | xargs rm -rf && sync -f {bench.volume}"
     apply = bench.prune("apply", "--yes", "--quiet", "--primary", str(root))
-    group(title, {"rm -rf": victims, "prune apply": apply}, rounds=bench.rounds,
+    least = [sys.executable, "-m", "tests.benchmarks.unlink", str(root), str(steps)]
+    cases = {"rm -rf": victims, "two processes, unlink alone": least, "prune apply": apply}
+    owed = [Target("prune apply", "rm -rf", limit), Target("two processes, unlink alone", "rm -rf", limit)]
+    group(title, cases, rounds=bench.rounds,
           before=lambda _: (bench.fresh("tree", build), None)[1], environment=bench.environment,
-          targets=[Target("prune apply", "rm -rf", limit)])  # fmt: skip
+          targets=owed)  # fmt: skip
 
 
 def delete(bench: Bench) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from prune import engine
+from prune import checking, engine
+from prune.journal import open_journal
 from prune.model import SECOND
 from prune.pressure.relief import Means
+from prune.resume import Terms, find
 from prune.service.clockwatch import ClockWatch
 from prune.service.scrub import Scrubber, slice_of
 from prune.settings.schema import DAY, HOUR, MINUTE, Pressure, RunSettings, Settings, Share
@@ -303,3 +305,17 @@ def test_a_wish_to_stop_ends_a_slice(place: Home) -> None:
     assert Scrubber(lambda _: None).scrub(
         place.daemon.source.settings, place.run, period_ns=DAY, gap_ns=DAY, now_ns=place.daemon.clock(), stop=stop
     ) == []  # fmt: skip
+
+
+def test_checkpoints_that_a_resume_passed_over_are_counted_for_the_metrics(place: Home) -> None:
+    place.pass_over()
+    assert place.daemon.board.view("tiny").fallbacks == 0
+    newest = place.primary / "step_0600.pt"
+    newest.write_bytes(newest.read_bytes()[:100])
+    journal = open_journal(place.daemon.source.settings.state, write=True)
+    found = find(place.run, Terms(checking.Means("sha256")), journal)
+    journal.close()
+    assert found.candidate is not None
+    place.pass_over()
+    assert place.daemon.board.view("tiny").fallbacks == 1
+    assert b'prune_resume_fallbacks_total{run="tiny"} 1.0' in place.daemon.metrics.text()
