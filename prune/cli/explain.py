@@ -50,7 +50,7 @@ def command(screen: Screen, chosen: Chosen, step: str) -> int:
 
 def _tombstones(run: RunSettings, step: int) -> tuple[tuple[str, Tombstone], ...]:
     """What the control folders remember of a step that was pruned; one that cannot be read tells nothing here."""
-    from prune.inventory.gather import find_layout
+    from prune.inventory.recognising import find_layout
     from prune.inventory.site import open_control, open_site
 
     found = []

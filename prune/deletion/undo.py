@@ -92,7 +92,7 @@ def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever:
     """Opens the control folders and takes the locks, without judging what the volumes hold."""
     look_afresh(site)
     if site.layout is None:
-        from prune.inventory.gather import find_layout
+        from prune.inventory.recognising import find_layout
 
         find_layout(site)
     open_control(site, site.layout)
