@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -154,15 +154,20 @@ def _claims(draw: DrawFn, steps: list[int], names: list[str]) -> dict[str, objec
     until = st.sampled_from([NOW - 1, NOW + HOUR])
     state = st.sampled_from([PointerState.OK, PointerState.OK, PointerState.OK, PointerState.DANGLING])
 
-    def few(of: SearchStrategy[object]) -> tuple[object, ...]:
-        return tuple(draw(st.lists(of, max_size=2))) if draw(st.integers(0, 2)) == 2 else ()
+    def few(of: SearchStrategy[Any], *, key: Callable[[Any], Hashable] | None = None) -> tuple[Any, ...]:
+        return tuple(draw(st.lists(of, max_size=2, unique_by=key))) if draw(st.integers(0, 2)) == 2 else ()
+
+    def name_on_disk(found: Pointer | Temporary) -> Hashable:
+        return found.replica, found.path  # no directory holds two entries of one name
 
     return {
         "pins": few(st.builds(Pin, step, st.just("why"), st.just("me"), st.just(0), st.none() | until, name)),
         "leases": few(st.builds(Lease, step, st.just("reader"), until, name)),
-        "pointers": few(st.builds(Pointer, name, st.just("latest"), step, state)),
+        "pointers": few(st.builds(Pointer, name, st.just("latest"), step, state), key=name_on_disk),
         "picks": {n: Pick(draw(step), "x", "highest number") for n in names if draw(st.integers(0, 2)) == 2},
-        "temporaries": few(st.builds(temporaries, step, name, rarely(ODD | FRESH, st.just(NOW - 2 * DAY)))),
+        "temporaries": few(
+            st.builds(temporaries, step, name, rarely(ODD | FRESH, st.just(NOW - 2 * DAY))), key=name_on_disk
+        ),
         "referenced": dict.fromkeys(few(step), "state.json lists it"),
         "best_recorded": draw(st.none() | st.none() | st.none() | step),
         "observed_ns": {(s, n): NOW - 2 * DAY for s in steps for n in names if draw(st.integers(0, 5)) == 5},
