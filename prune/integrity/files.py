@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from prune.integrity import dcp, hdf5, npy, pickle_files, safetensors, tensorflow, zips
+from prune.integrity import dcp, hdf5, json_text, npy, pickle_files, safetensors, tensorflow, zips
 from prune.integrity.window import Damage, Doubt, Window
 from prune.layouts.base import Members
 from prune.model import Health, Kind, Verdict
@@ -112,7 +112,7 @@ def check_for(path: str) -> Check | None:
         return _by_content
     if found == "distcp":
         return lambda _: False  # its metadata tells
-    return _not_blank if found == "json" else None
+    return json_text.check if found == "json" else None
 
 
 def _by_content(window: Window) -> bool:
@@ -130,9 +130,3 @@ def _begins_right(window: Window, promised: str) -> bool:
     if not any(looks_like(window) for looks_like in _BEGINNINGS[promised]):
         raise Damage(f"it does not begin as a .{promised} file does ({window.size} bytes)")
     return True
-
-
-def _not_blank(window: Window) -> bool:
-    if window.blank:
-        raise Damage(f"{window.size} bytes, all zero: nothing was written there")
-    return False
