@@ -17,7 +17,7 @@ from prune.journal import Event, Journal
 from prune.mirror import pointers, room
 from prune.mirror.build import Build, Changed, bytes_needed, entries_needed, under_construction
 from prune.mirror.delivery import Delivery, Unfit
-from prune.mirror.order import Key, Order, Wishes, as_if_mirrored, not_kept, orders
+from prune.mirror.order import Key, Order, Wishes, as_if_mirrored, linked_away, not_kept, orders
 from prune.mirror.outcome import Conduct, Copied, Mirrored
 from prune.mirror.staging import leftovers, sweep_staging, token_of
 from prune.model import Attention, Block, Copy, FailedCopy, Inventory, RunPlan
@@ -258,6 +258,9 @@ class Job:
             if step in self._inventory.copies:
                 self.attention.append(Attention("not-kept", None, f"step {step} is not kept by policy, so it is not "
                                                 "copied", f"prune pin {step} keeps it"))  # fmt: skip
+        for step, link in linked_away(self._inventory, self._plan, wishes).items():
+            self.attention.append(Attention("linked", None, f"step {step} is not copied: {link}",
+                                            "put what it leads to in its place"))  # fmt: skip
         self.attention += [note for note in self._plan.attention if note.kind in ("differs", "damaged", "unreadable")]
 
     # --- small things ----------------------------------------------------------------------------------------

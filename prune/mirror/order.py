@@ -75,9 +75,8 @@ def as_if_mirrored(inventory: Inventory, wishes: Wishes) -> Inventory:
 def orders(inventory: Inventory, plan: RunPlan, wishes: Wishes) -> list[Order]:
     """What to copy, newest step first. ``plan`` is that of :func:`as_if_mirrored`: only what it keeps is copied."""
     inventory = as_learnt(inventory, wishes)
-    kept = {step.step for step in plan.steps if step.decision is Decision.KEEP or _pinned(step.guards)}
     found = []
-    for step in sorted(kept & set(inventory.copies), reverse=True):
+    for step in sorted(_kept(plan) & set(inventory.copies), reverse=True):
         if wishes.steps and step not in wishes.steps:
             continue
         for target in wishes.targets:
@@ -87,10 +86,25 @@ def orders(inventory: Inventory, plan: RunPlan, wishes: Wishes) -> list[Order]:
     return found
 
 
+def linked_away(inventory: Inventory, plan: RunPlan, wishes: Wishes) -> dict[int, str]:
+    """Steps that the plan keeps and a mirror lacks for good: links lead out of every copy, and are not followed."""
+    found = {}
+    for step in sorted(_kept(plan) & set(inventory.copies), reverse=True):
+        held = inventory.copies[step]
+        good = [copy for copy in held.values() if copy.health is None or copy.health.restorable]
+        links = [copy.link for copy in good if copy.link is not None]
+        if links and len(links) == len(good) and any(target not in held for target in wishes.targets):
+            found[step] = links[0]
+    return found
+
+
 def not_kept(plan: RunPlan, wishes: Wishes) -> list[int]:
     """Steps that were asked for and that the plan does not keep."""
-    kept = {step.step for step in plan.steps if step.decision is Decision.KEEP or _pinned(step.guards)}
-    return sorted(step for step in wishes.steps if step not in kept)
+    return sorted(wishes.steps - _kept(plan))
+
+
+def _kept(plan: RunPlan) -> set[int]:
+    return {step.step for step in plan.steps if step.decision is Decision.KEEP or _pinned(step.guards)}
 
 
 def _pinned(guards: Iterable[object]) -> bool:

@@ -417,6 +417,19 @@ def test_a_link_out_of_the_root_is_not_copied_as_if_it_were_a_checkpoint(tmp_pat
     done = mirrored_now(run_of(primary, empty(tmp_path / "M")), state)
 
     assert copied(done) == [(10, "mirror")]
+    assert [note.kind for note in done.attention] == ["unreadable"]
+
+
+def test_a_good_step_that_is_not_copied_for_a_link_out_of_the_root_is_told(tmp_path: Path, state: Path) -> None:
+    primary = step_dirs(tmp_path / "P", [10, 20])
+    (primary / "step-20" / "notes").symlink_to(tmp_path)
+    age(primary / "step-20", 7200)
+
+    done = mirrored_now(run_of(primary, empty(tmp_path / "M")), state)
+
+    assert copied(done) == [(10, "mirror")]
+    (note,) = done.attention
+    assert note.detail.startswith("step 20 is not copied: step-20/notes leads out of the root")
 
 
 def test_what_the_mirror_holds_is_known_to_its_peers_afterwards(tmp_path: Path, state: Path) -> None:

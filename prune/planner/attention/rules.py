@@ -29,8 +29,12 @@ def _mend_alignment(scene: Scene) -> str:
     primary, mirrors = evidence.required[:1], evidence.required[1:]
     lacking = [step for step in evidence.steps if step not in scene.kept.counted]
     to_copy = [s for s in lacking if _good_on(evidence, s, primary) and not _good_on(evidence, s, mirrors)]
+    linked = [step for step in to_copy if evidence.copies[step][evidence.primary].link is not None]
+    if linked and linked == to_copy:
+        return f"no mirror is given {name_steps(linked)}: {evidence.copies[linked[0]][evidence.primary].link}"
     if to_copy:
-        return f"prune mirror (it copies {name_steps(to_copy)} to where they are missing or damaged)"
+        copied = [step for step in to_copy if step not in linked]
+        return f"prune mirror (it copies {name_steps(copied)} to where they are missing or damaged)"
     if len(evidence.steps) < scene.keep.last:
         missing = scene.keep.last - len(scene.kept.counted)
         return f"nothing, while the run is young: {count(missing, 'more save')} will do"
