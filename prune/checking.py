@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from prune.integrity.behind_links import behind_links
 from prune.integrity.files import must_have_bytes, plain
 from prune.integrity.hashing import cores
 from prune.integrity.manifest import Manifest, content_digest, is_void, judge_by_manifest
@@ -173,11 +174,13 @@ class Checking:
             return None
 
     def _cheap(self, members: Members, replica: OpenReplica, layout: Layout) -> Verdict:
+        assert replica.root is not None
         if self.means.check != "size":
-            assert replica.root is not None
             return layout.examine(members, replica.root)
         empty = sorted(path for path, stat in plain(members).items() if not stat.size and must_have_bytes(path))
-        return Verdict(Health.BROKEN, f"{empty[0]}: 0 bytes") if empty else Verdict(Health.UNVERIFIED)
+        if empty:
+            return Verdict(Health.BROKEN, f"{empty[0]}: 0 bytes")
+        return next(behind_links(members, replica.root), Verdict(Health.UNVERIFIED))
 
     def _to_be_read(self, copy: Copy, members: Members, manifests: Sequence[Manifest]) -> Look:
         from prune.integrity.content import weight

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prune.integrity import dcp, sharded_index, tensorflow
+from prune.integrity.behind_links import behind_links
 from prune.integrity.files import (
     PAYLOAD,
     SAFETENSORS_TEMPORARY,
@@ -21,6 +22,7 @@ from prune.integrity.files import (
     unreadable,
 )
 from prune.integrity.window import Damage, Window
+from prune.layouts import markers
 from prune.layouts.base import Members
 from prune.model import Health, Verdict
 from prune.stores.base import FileStat, Reader
@@ -63,10 +65,15 @@ def examine(members: Members, reader: Reader) -> Verdict:
     """
     files = plain(members)
     found = Found()
+    if not members.files:
+        return markers.broken(members.paths[0], f"holds no file: {_CUT}")
     for verdict in _looks(files, reader):
         found.note(verdict)
         if found.broken:
             break
+    else:
+        for verdict in behind_links(members, reader):
+            found.note(verdict)
     return found.verdict()
 
 
@@ -92,6 +99,8 @@ def _empty(files: Files) -> Iterator[Verdict]:
     for path, stat in files.items():
         if stat.size == 0 and must_have_bytes(path):
             yield broken(path, "0 bytes: nothing was written to it")
+    if files and not any(stat.size for stat in files.values()):
+        yield broken(next(iter(files)), "0 bytes, as all there is: nothing was written")
 
 
 def _unfinished(files: Files) -> Iterator[Verdict]:

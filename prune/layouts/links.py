@@ -16,6 +16,13 @@ def pointers(layout: Layout, view: RootView) -> list[Pointer]:
     return [pointer for pointer in found if pointer is not None]
 
 
+def steps_elsewhere(layout: Layout, view: RootView) -> list[Pointer]:
+    """A pointer for every link that is named as a step and leads to another: what that one stands on must not go."""
+    named = [claim for claim in view.claims if claim.part is Part.PAYLOAD and claim.kind is Kind.LINK]
+    found = ((claim.step, resolve(layout, view, claim.path)) for claim in named)
+    return [one for step, one in found if one is not None and one.state is PointerState.OK and one.step != step]
+
+
 def is_link(claim: Claim) -> bool:
     return claim.part is Part.POINTER and claim.kind is Kind.LINK
 

@@ -47,8 +47,11 @@ def read_root(layout: Layout, reader: Reader, base: str = "", *, now_ns: int, fr
 
 
 def every_pointer(layout: Layout, view: RootView) -> list[Pointer]:
-    """The stack's own pointers and all links that lead to a step, each path once."""
-    found = {pointer.path: pointer for pointer in links.pointers(layout, view)}
+    """The stack's own pointers and all links that lead to a step, each path once.
+
+    A link that is itself named as a step leads to another one just so.
+    """
+    found = {pointer.path: pointer for pointer in (*links.pointers(layout, view), *links.steps_elsewhere(layout, view))}
     found.update((pointer.path, pointer) for pointer in layout.pointers(view))
     return [found[path] for path in sorted(found)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from prune.inventory.copies import listed_copy
 from prune.inventory.site import OpenReplica, Site
-from prune.layouts.base import Claim
+from prune.layouts.base import Claim, Part
 from prune.mirror import place as places
 from prune.mirror.order import Order
 from prune.model import FailedCopy, Inventory, Kind, Pointer, PointerState
@@ -107,7 +107,8 @@ def _of(leader: OpenReplica, inventory: Inventory) -> Iterator[tuple[Pointer, Cl
     view = leader.listing.view if leader.listing is not None else None
     for pointer in inventory.pointers:
         claim = view.by_path.get(pointer.path) if view is not None else None
-        if pointer.replica == leader.name and pointer.state is PointerState.OK and claim is not None:
+        names_only = claim is not None and claim.part is Part.POINTER  # and is no step that is a link to another
+        if pointer.replica == leader.name and pointer.state is PointerState.OK and claim is not None and names_only:
             yield pointer, claim
 
 

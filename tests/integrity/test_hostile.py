@@ -250,6 +250,6 @@ def test_files_that_are_none_are_not_opened(tmp_path: Path) -> None:
     with LocalRoot(str(tmp_path)) as reader:
         members = members_of(reader, ["a.pt"])
         assert members.files["a.pt"].kind == "other"
-        assert check_content(members, reader).health == "unverified"
+        assert check_content(members, reader).health == "unknown"
         assert files.plain(members) == {}
         assert checksums.check_all(Members(1, (), {}, {}), reader, []) == {}

@@ -128,8 +128,54 @@ def test_a_file_that_vanished_after_listing_is_unknown(tmp_path: Path) -> None:
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"good/a.pt": torch_file(), "elsewhere.pt": b"PK\x03\x04 cut"})
-    os.symlink("../elsewhere.pt", tmp_path / "good" / "b.pt")
+    os.symlink("../elsewhere.pt", tmp_path / "good" / "notes")
     assert examined(tmp_path, "good").health is WHOLE
+
+
+def test_weights_behind_a_link_are_unknown_wherever_it_leads(tmp_path: Path) -> None:
+    write(tmp_path, {"good/a.pt": torch_file(), "good/config.json": b"{}", "elsewhere.pt": torch_file()})
+    for target in ("../elsewhere.pt", "/nowhere/b.pt", "b.pt"):
+        os.symlink(target, tmp_path / "good" / "b.pt")
+        verdict = examined(tmp_path, "good")
+        assert (verdict.health, "good/b.pt is a symlink" in str(verdict.detail)) == (UNKNOWN, True)
+        os.unlink(tmp_path / "good" / "b.pt")
+
+
+def test_a_link_to_a_file_beside_it_in_the_copy_is_as_good_as_that_file(tmp_path: Path) -> None:
+    write(tmp_path, {"good/a.pt": torch_file()})
+    os.symlink("a.pt", tmp_path / "good" / "b.pt")
+    assert examined(tmp_path, "good").health is WHOLE
+    (tmp_path / "good" / "a.pt").write_bytes(torch_file()[:-5])
+    assert examined(tmp_path, "good").health is BROKEN
+
+
+@pytest.mark.parametrize("name", ["step_10.pt", "step_10.weights", "step-10"])
+def test_a_copy_that_is_a_link_or_a_pipe_itself_is_unknown(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {"elsewhere/a.pt": torch_file()})
+    os.symlink("elsewhere", tmp_path / name)
+    assert examined(tmp_path, name).health is UNKNOWN
+    os.unlink(tmp_path / name)
+    os.mkfifo(tmp_path / name)
+    assert examined(tmp_path, name).health is UNKNOWN
+
+
+def test_a_copy_of_nothing_but_links_is_unknown_whatever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "step-10").mkdir()
+    os.symlink("/nowhere", tmp_path / "step-10" / "weights")
+    assert examined(tmp_path, "step-10").health is UNKNOWN
+
+
+def test_a_directory_without_a_file_is_a_save_that_did_not_finish(tmp_path: Path) -> None:
+    (tmp_path / "step-10.pt" / "optimizer").mkdir(parents=True)
+    verdict = examined(tmp_path, "step-10.pt")
+    assert (verdict.health, verdict.detail) == (BROKEN, "step-10.pt: holds no file: the save did not finish")
+
+
+def test_files_of_any_name_with_nothing_in_any_of_them_are_broken(tmp_path: Path) -> None:
+    write(tmp_path, {"step-10/weights": b"", "step-10/state": b""})
+    assert examined(tmp_path, "step-10").health is BROKEN
+    write(tmp_path, {"step-10/state": b"something"})
+    assert examined(tmp_path, "step-10").health is UNVERIFIED
 
 
 def test_a_temporary_whose_final_name_is_missing_means_the_save_did_not_finish(tmp_path: Path) -> None:

@@ -73,6 +73,27 @@ def test_failed_saves_never_push_the_good_ones_out(tmp_path: Path) -> None:
     assert apply(primary, mirror, keep=2).deleted == {100}
 
 
+@pytest.mark.parametrize("kind", ["dangling link", "link to a step", "pipe", "empty directory"])
+def test_names_with_no_checkpoint_behind_them_never_push_the_good_ones_out(tmp_path: Path, kind: str) -> None:
+    primary = step_files(tmp_path / "P", (100, 200, 300))
+    mirror = mirrored(primary, tmp_path / "M")
+    later = os.stat(primary / "step_0300.pt").st_mtime + 60
+    for path in (root / f"step_0{step}.pt" for root in (primary, mirror) for step in (400, 500, 600, 700)):
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "empty directory":
+            path.mkdir()
+        else:
+            path.symlink_to("/unmounted/step.pt" if kind == "dangling link" else "step_0100.pt")
+        os.utime(path, (later, later), follow_symlinks=False)
+
+    done = apply(primary, mirror, keep=2)
+
+    assert done.deleted == (set() if kind == "link to a step" else {100})
+    assert {"step_0200.pt", "step_0300.pt"} <= set(names(primary)) & set(names(mirror))
+    assert plan(primary, mirror, keep=2).candidate == 300
+
+
 def test_a_copy_with_damage_that_only_reading_shows_is_found_before_anything_goes(tmp_path: Path) -> None:
     primary = step_dirs(tmp_path / "P", (100, 200, 300, 400, 500))
     mirror = mirrored(primary, tmp_path / "M")

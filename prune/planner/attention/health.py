@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from prune.evidence import Evidence, known_to_differ
 from prune.guards import Scene
 from prune.model import Attention, Copy, Health, StepPlan
+from prune.planner.attention.holds import MENDS
 from prune.planner.words import listed
 
 
@@ -33,12 +34,12 @@ def _mend(evidence: Evidence, copy: Copy) -> str:
 
 def unreadable(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
     """Copies that could not be examined: nobody knows whether they are good."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for copy in _standing(scene):
         if copy.health is Health.UNKNOWN:
-            found.setdefault(copy.replica, []).append(f"{copy.step} ({copy.detail or 'no reason told'})")
-    for replica, copies in found.items():
-        mend = "let this user read it, then: prune verify"
+            mend = MENDS["linked"] if copy.link is not None else "let this user read it, then: prune verify"
+            found.setdefault((copy.replica, mend), []).append(f"{copy.step} ({copy.detail or 'no reason told'})")
+    for (replica, mend), copies in found.items():
         yield Attention(
             "unreadable", replica, f"could not be examined, so it counts for nothing: {listed(copies, 'step')}", mend
         )
