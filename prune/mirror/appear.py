@@ -195,7 +195,7 @@ def _withdrawal(old: Copy, plan: str, now_ns: int) -> Withdrawal:
 
 
 def _times_again(build: Build) -> None:
-    """Some file systems touch a directory that is renamed."""
+    """Some file systems touch a directory that is renamed; one that nobody may write gets that mode only now."""
     assert build.source.root is not None
     assert build.target.root is not None
     for place in build.places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat as modes
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -176,8 +177,7 @@ class Build:
     def _make_folders(self, place: Place) -> None:
         for path in sorted(self._folders(place)):
             holder, at, _ = self._at(path)
-            with contextlib.suppress(FileExistsError):
-                holder.mkdir(at, 0o700)
+            places.open_folder(holder, at)
         assert self.source.root is not None
         for path, stat in self.members.files.items():
             if not _belongs(path, place):
@@ -223,7 +223,9 @@ class Build:
         for path in sorted(self._folders(place), reverse=True):
             holder, at, _ = self._at(path)
             holder.fsync(at)
-            places.dress(holder, at, places.status(self.source.root, path))
+            # a directory that its owner may not write cannot be renamed into another: the top-most waits for its name
+            for_now = modes.S_IRWXU if path == place.path else 0
+            places.dress(holder, at, places.status(self.source.root, path), and_mode=for_now)
         place.holder.fsync(place.at.rpartition("/")[0])
 
 

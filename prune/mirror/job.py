@@ -186,7 +186,7 @@ class Job:
         except PruneError as error:
             self.fail(order, str(error))
         except OSError as error:
-            self.fail(order, f"{error.filename or order.name}: {error.strerror}")
+            self.fail(order, f"{order.name}: {error.strerror}{f' ({error.filename})' if error.filename else ''}")
 
     # --- room ------------------------------------------------------------------------------------------------
 

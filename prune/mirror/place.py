@@ -65,8 +65,7 @@ def written(holder: LocalRoot, at: str, *, lone: bool) -> Iterator[int]:
     when another process writes it, OSError for anything that is no plain file.
     """
     with holder.parent(at) as (parent, name):
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        fd = os.open(name, flags, 0o600, dir_fd=parent)
+        fd = _open(parent, name)
     try:
         if not modes.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a plain file", at)
@@ -78,6 +77,20 @@ def written(holder: LocalRoot, at: str, *, lone: bool) -> Iterator[int]:
             unsign(fd, os.path.join(holder.real, at))
     finally:
         os.close(fd)
+
+
+def _open(parent: int, name: str) -> int:
+    """One that is complete already may have got the mode of a file that nobody writes any more."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        return os.open(name, flags, 0o600, dir_fd=parent)
+    except PermissionError:
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            os.chmod(f"/proc/self/fd/{fd}", 0o600)
+        finally:
+            os.close(fd)
+    return os.open(name, flags, 0o600, dir_fd=parent)
 
 
 def _lock(fd: int, shown: str) -> None:
@@ -98,13 +111,16 @@ def status(root: LocalRoot, path: str) -> os.stat_result:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
 
-def dress(root: LocalRoot, path: str, like: os.stat_result) -> None:
-    """Gives an entry the mode, owner and times of another; an owner that this user may not give is left."""
+def dress(root: LocalRoot, path: str, like: os.stat_result, *, and_mode: int = 0) -> None:
+    """Gives an entry the mode, owner and times of another; an owner that this user may not give is left.
+
+    ``and_mode`` are permissions that it has for now whatever the other has.
+    """
     with root.parent(path) as (parent, name):
         with contextlib.suppress(PermissionError):
             os.chown(name, like.st_uid, like.st_gid, dir_fd=parent, follow_symlinks=False)
         if not modes.S_ISLNK(like.st_mode):
-            os.chmod(name, modes.S_IMODE(like.st_mode), dir_fd=parent)
+            os.chmod(name, modes.S_IMODE(like.st_mode) | and_mode, dir_fd=parent)
         os.utime(name, ns=(like.st_atime_ns, like.st_mtime_ns), dir_fd=parent, follow_symlinks=False)
 
 
@@ -115,6 +131,15 @@ def make_directories(root: LocalRoot, path: str) -> None:
         with contextlib.suppress(FileExistsError):
             root.mkdir("/".join(parts[:depth]))
             root.fsync("/".join(parts[: depth - 1]))
+
+
+def open_folder(holder: LocalRoot, path: str) -> None:
+    """A directory that its owner may write, made or found there already with the mode of another."""
+    try:
+        holder.mkdir(path, modes.S_IRWXU)
+    except FileExistsError:
+        with holder.directory(path) as fd:
+            os.fchmod(fd, modes.S_IRWXU)
 
 
 def remake_link(root: LocalRoot, path: str, text: str) -> None:

@@ -124,8 +124,11 @@ def remove_at(parent: int, name: str, dev: int) -> int:
             raise
     fd = os.open(name, DIR, dir_fd=parent)
     try:
-        if os.fstat(fd).st_dev != dev:
+        status = os.fstat(fd)
+        if status.st_dev != dev:
             raise OSError(errno.EXDEV, "another file system is mounted here", name)
+        if not status.st_mode & modes.S_IWUSR:
+            _make_writable(fd, status.st_mode)
         removed, trouble = _empty(fd, dev)
     finally:
         os.close(fd)
@@ -133,6 +136,14 @@ def remove_at(parent: int, name: str, dev: int) -> int:
         raise trouble
     os.rmdir(name, dir_fd=parent)
     return removed
+
+
+def _make_writable(fd: int, mode: int) -> None:
+    """What a directory is part of goes: that nobody may write it does not keep it."""
+    try:
+        os.fchmod(fd, modes.S_IMODE(mode) | modes.S_IRWXU)
+    except OSError:
+        pass  # somebody else's: what refuses is told
 
 
 def _empty(fd: int, dev: int) -> tuple[int, OSError | None]:

@@ -12,6 +12,7 @@ import pytest
 from prune.stores.crew import Crew
 from prune.stores.local import LocalRoot, Measure
 from prune.stores.pace import measure_copy
+from tests.ordinary import ordinary_user
 
 ODD = ["plain", "with space", "new\nline", "ünï", os.fsdecode(b"not-utf8-\xff"), "-", "a%20b"]
 
@@ -86,3 +87,17 @@ def test_a_helper_that_was_killed_costs_an_error_and_no_answer_is_made_up(root: 
     assert isinstance(found, OSError)
     assert why
     assert (Path(root.real) / "plain" / "a.bin").exists()
+
+
+def test_a_read_only_folder_inside_what_goes_does_not_keep_it(tmp_path: Path) -> None:
+    inner = tmp_path / "trash" / "step" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "a.pt").write_bytes(b"x")
+    (inner / "deeper").mkdir()
+    for folder in (inner / "deeper", inner, inner.parent):
+        folder.chmod(0o555)
+
+    with ordinary_user(), LocalRoot(str(tmp_path)) as root:
+        assert root.remove("trash/step") == 1
+
+    assert list((tmp_path / "trash").iterdir()) == []

@@ -29,11 +29,11 @@ def _mend_alignment(scene: Scene) -> str:
     primary, mirrors = evidence.required[:1], evidence.required[1:]
     lacking = [step for step in evidence.steps if step not in scene.kept.counted]
     to_copy = [s for s in lacking if _good_on(evidence, s, primary) and not _good_on(evidence, s, mirrors)]
-    linked = [step for step in to_copy if evidence.copies[step][evidence.primary].link is not None]
-    if linked and linked == to_copy:
-        return f"no mirror is given {name_steps(linked)}: {evidence.copies[linked[0]][evidence.primary].link}"
+    links = {step: link for step in to_copy if (link := evidence.copies[step][primary[0]].link) is not None}
+    if links and len(links) == len(to_copy):
+        return f"no mirror is given {name_steps(links)}: {links[to_copy[0]]}"
     if to_copy:
-        copied = [step for step in to_copy if step not in linked]
+        copied = [step for step in to_copy if step not in links]
         return f"prune mirror (it copies {name_steps(copied)} to where they are missing or damaged)"
     if len(evidence.steps) < scene.keep.last:
         missing = scene.keep.last - len(scene.kept.counted)
