@@ -133,7 +133,7 @@ def referenced(scene: Scene, step: int) -> Iterator[GuardHold]:
 
 
 def linked(scene: Scene, step: int) -> Iterator[GuardHold]:
-    """It is, or has at its top, a symlink out of the root, or is no plain file or directory."""
+    """It is, or has at its top, a symlink out of the root, is no plain file or directory, or holds a mount."""
     for copy in _copies(scene, step):
         if copy.link is not None:
             yield _hold("linked", copy, copy.link)

@@ -37,6 +37,7 @@ def listed_copy(replica: OpenReplica, layout: Layout, step: int, claims: Sequenc
     for top in tops:
         total.count(top)
     link = next((_not_plain(kinds[path]) for path in paths if _not_plain(kinds[path])), None)
+    link = link or _mounted_in(replica, paths)
     measured = all(top.kind is not Kind.DIR for top in tops)
     listed = replace(total.identity(tops[0]), files=total.files if measured else -1)
     return Copy(
@@ -106,6 +107,14 @@ def temporary(replica: OpenReplica, claim: Claim, open_files: OpenFiles) -> Temp
         return Temporary(replica.name, claim.path, claim.step, 0, None, Identity(0, 0, 0, 0, 0, -1), busy)
     mtime = measure.mtime_ns if (measure.oldest_mtime_ns or 0) > 0 else measure.oldest_mtime_ns
     return Temporary(replica.name, claim.path, claim.step, measure.freed, mtime, measure.identity(first), busy)
+
+
+def _mounted_in(replica: OpenReplica, paths: Sequence[str]) -> str | None:
+    """What is mounted there is no part of the step, and would go into the trash with it."""
+    for point in replica.mounted:
+        if any(point == path or point.startswith(path + "/") for path in paths):
+            return f"something is mounted at {point}"
+    return None
 
 
 def _not_plain(claim: Claim) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prune.control import Control, Place, find_place
@@ -17,7 +17,7 @@ from prune.model import Attention, Block, Replica, Temporary, nothing
 from prune.settings.schema import ReplicaSettings, RunSettings
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
-from prune.stores.mounts import Mount, keeps_inodes, mount_of, mounts
+from prune.stores.mounts import Mount, keeps_inodes, mount_of, mounted_below, mounts
 
 
 @dataclass
@@ -31,6 +31,7 @@ class OpenReplica:
     volume: Volume | None = None
     space: Space | None = None
     mount: Mount | None = None
+    mounted: tuple[str, ...] = ()  # what is mounted below the root, by path relative to it
     read_only: bool = False
     listing: Listing | None = None
     thinnings: Mapping[int, list[Tombstone]] = field(default_factory=nothing)  # by step, on whichever replica
@@ -207,8 +208,9 @@ def _same_file_system(replica: OpenReplica, base: str) -> None:
         return
     if elsewhere:
         folder = f"{replica.settings.root}/{base}"
-        detail = f"{folder} is on another file system than its root; name {folder} as the root"
-        replica.block("control-unusable", detail)
+        replica.block(
+            "control-unusable", f"{folder} is on another file system than its root; name {folder} as the root"
+        )
 
 
 def _learn_thinnings(site: Site) -> None:
@@ -240,7 +242,7 @@ def _read_control(replica: OpenReplica, place: Place) -> None:
         replica.block("control-unusable", f"{error.filename or place.path}: {error.strerror}")
 
 
-def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
+def _open(settings: ReplicaSettings, table: list[Mount]) -> OpenReplica:
     replica = OpenReplica(settings)
     if replica.in_store:
         return _open_in_store(replica)
@@ -249,7 +251,7 @@ def _open(settings: ReplicaSettings, table: Sequence[Mount]) -> OpenReplica:
     except OSError as error:
         replica.opening.append(Block("replica-unreachable", replica.name, f"{settings.root}: {error.strerror}"))
         return replica
-    replica.mount = mount_of(replica.root.real, list(table))
+    replica.mount, replica.mounted = mount_of(replica.root.real, table), mounted_below(replica.root.real, table)
     replica.root.keeps_inodes = keeps_inodes(replica.mount)
     if settings.mountpoint and (replica.mount is None or replica.mount.point == "/"):
         detail = f"{settings.root} is declared a mount point and nothing is mounted there"

@@ -49,3 +49,9 @@ def mount_of(real_path: str, table: list[Mount] | None = None) -> Mount | None:
         if inside and (best is None or len(mount.point) >= len(best.point)):
             best = mount
     return best
+
+
+def mounted_below(real_path: str, table: list[Mount]) -> tuple[str, ...]:
+    """What is mounted below a directory, by path relative to it."""
+    prefix = real_path.rstrip(os.sep) + os.sep
+    return tuple(mount.point[len(prefix) :] for mount in table if mount.point.startswith(prefix))

@@ -220,6 +220,21 @@ def test_checkpoints_on_another_disk_than_their_root_block_until_they_are_the_ro
     assert replica["total_bytes"] == 16 << 20
 
 
+def test_a_step_in_which_something_is_mounted_stays_until_it_is_unmounted(tmp_path: Path) -> None:
+    """Else what is mounted there would go into the trash with the step, and the rest of the step would be lost."""
+    primary = step_dirs(tmp_path / "P", range(1, 6))
+    (primary / "step-2" / "data").mkdir()
+    with tmpfs(primary / "step-2" / "data", size="1m") as disk:
+        (disk / "precious").write_text("not of this step")
+        age(primary / "step-2", 6 * HOUR)
+        done = apply(primary, keep=2)
+        assert (disk / "precious").exists()
+    age(primary / "step-2", 6 * HOUR)
+    assert (done.code, done.deleted, done.guards) == (0, {1, 3}, {2: {"linked"}})
+    assert "something is mounted at step-2/data" in str(done.run["guarded"])
+    assert apply(primary, keep=2).deleted == {2}
+
+
 def test_settings_of_a_run_are_checked_at_the_same_clock_as_its_files(tmp_path: Path) -> None:
     primary = step_files(tmp_path / "P", range(1, 6), seconds=60)
     settings = settings_of(run_of(primary, last=2), state=tmp_path / "s.db")

@@ -17,7 +17,7 @@ MENDS = {
     "leased": "let the reader end, or let its lease run out",
     "busy": "close it in the process that holds it",
     "referenced": "let the trainer let go of it: delete through the trainer's own settings",
-    "linked": "replace the link by what it points to, or remove it by hand",
+    "linked": "replace the link by what it points to, unmount what is mounted in it, or remove it by hand",
 }
 
 
