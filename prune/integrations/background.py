@@ -30,7 +30,7 @@ _log = logging.getLogger("prune")  # trainers configure logging; ours is for the
 class Failure:
     """Something that went wrong behind the training: at which work, and how."""
 
-    work: str  # seal, mirror or prune
+    work: str  # seal, mirror, prune or resume
     detail: str
 
 
@@ -88,6 +88,7 @@ class Background:
         self.failures: list[Failure] = []
         self._stop = Stop()
         self._waiting: list[int] = []
+        self._asked = False  # for what training would be resumed from
         self._busy = False
         self._ending = False
         self._turn = threading.Condition()
@@ -102,10 +103,22 @@ class Background:
             self._begin()
             self._turn.notify_all()
 
+    def tell_candidate(self) -> None:
+        """Has the log told what training would be resumed from now, by structure alone. Returns at once.
+
+        Never a collective, and nothing that the other processes of a job would have to wait for.
+        """
+        with self._turn:
+            if self._ending:
+                return
+            self._asked = True
+            self._begin()
+            self._turn.notify_all()
+
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until everything told so far is done, at most ``seconds``; returns whether it is."""
         with self._turn:
-            return self._turn.wait_for(lambda: not (self._waiting or self._busy), seconds)
+            return self._turn.wait_for(lambda: not (self._waiting or self._asked or self._busy), seconds)
 
     def finish(self, seconds: float | None = None) -> bool:
         """Waits for what is left to do and ends the thread; returns whether all was done within ``seconds``.
@@ -116,7 +129,7 @@ class Background:
         with self._turn:
             self._ending = True
             if not done:
-                self._waiting.clear()
+                self._drop()
                 self._stop.request()
             self._turn.notify_all()
         if self._thread is not None and done:
@@ -140,23 +153,33 @@ class Background:
             self._thread.start()
             atexit.register(_leave, weakref.ref(self))
 
+    def _drop(self) -> None:
+        self._waiting.clear()
+        self._asked = False
+
     def _live(self) -> None:
-        while (steps := self._next()) is not None:
+        while (turn := self._next()) is not None:
+            asked, steps = turn
             try:
-                self._look_after(steps)
+                if asked:
+                    self._safely("resume", lambda: tell_candidate(self.settings, self._stop))
+                if steps:
+                    self._look_after(steps)
             finally:
                 with self._turn:
                     self._busy = False
                     self._turn.notify_all()
 
-    def _next(self) -> list[int] | None:
+    def _next(self) -> tuple[bool, list[int]] | None:
+        """Whether the candidate is asked for, and the steps saved since; None at the end."""
         with self._turn:
-            self._turn.wait_for(lambda: self._waiting or self._ending)
-            if not self._waiting:
+            self._turn.wait_for(lambda: self._waiting or self._asked or self._ending)
+            if not (self._waiting or self._asked):
                 return None
-            steps, self._waiting = self._waiting, []
+            turn = self._asked, self._waiting
+            self._asked, self._waiting = False, []
             self._busy = True
-            return steps
+            return turn
 
     def _look_after(self, steps: list[int]) -> None:
         if self.work.seal:
@@ -178,6 +201,29 @@ class Background:
             self.failures.append(Failure(work, trouble))
             _log.warning("%s of %s: %s", work, self.settings.runs[0].name, trouble)
         _log.debug("%s took %.2f s", work, time.monotonic() - started)
+
+
+def tell_candidate(settings: Settings, stop: Stop) -> list[str]:
+    """Logs what training would be resumed from, or why nothing there will do: told, and no failure of ours."""
+    from prune.checking import Interrupted, Means
+    from prune.errors import NothingYet
+    from prune.journal import open_journal
+    from prune.resume import Terms, find
+
+    journal = open_journal(settings.state, write=True)
+    try:
+        found = find(settings.runs[0], Terms(Means("structure", stop=stop)), journal)
+    except Interrupted:
+        return []
+    finally:
+        journal.close()
+    if found.candidate is not None:
+        _log.info("training could be resumed from %s", found.candidate.path)
+    elif isinstance(found.error, NothingYet):
+        _log.info("a new run: nothing to resume")
+    elif found.error is not None:
+        _log.warning("there is nothing to resume from: %s", found.error)
+    return []
 
 
 def seal_steps(settings: Settings, steps: Sequence[int], stop: Stop) -> list[str]:
@@ -223,6 +269,6 @@ def _leave(background: weakref.ref[Background]) -> None:
     alive = background()
     if alive is not None:
         with alive._turn:
-            alive._waiting.clear()
+            alive._drop()
         alive._stop.request()
         alive.wait(LEAVING_SECONDS)

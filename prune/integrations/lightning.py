@@ -126,6 +126,7 @@ class PruneCallback(Callback):  # type: ignore[misc, unused-ignore]
         self.background = Background(root, mirrors=self._mirrors, layout=layout, work=self._work, **self._given)
         self.background.failures = self.failures
         self._warn_of_two_janitors(trainer)
+        self.background.tell_candidate()
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """It is about to be written; by the next hook it is."""

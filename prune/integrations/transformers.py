@@ -19,7 +19,6 @@ from typing import Any
 from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
 
 from prune.checking import Check
-from prune.errors import PruneError
 from prune.integrations.background import Background, Failure, Work
 from prune.integrations.ranks import barrier
 from prune.integrations.torch import resume_together
@@ -73,7 +72,8 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         layout = "hf-trainer" if root is not None else None
         self.background = Background(root, mirrors=self._mirrors, layout=layout, work=self._work, **self._given)
         self.background.failures = self.failures
-        self._tell(args)
+        self._warn_of_two_janitors(args)
+        self.background.tell_candidate()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         barrier()  # the state file may be there before the random states of all others are
@@ -85,19 +85,12 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             self.background.finish()
             self.background = None
 
-    def _tell(self, args: Any) -> None:
-        """What training would be resumed from now, and whether somebody else deletes here too."""
+    def _warn_of_two_janitors(self, args: Any) -> None:
         assert self.background is not None
-        run = self.background.settings.runs[0]
+        last = self.background.settings.runs[0].keep.last
         limit = args.save_total_limit
-        if limit is not None and 0 < limit < run.keep.last:
+        if limit is not None and 0 < limit < last:
             _log.warning(
                 "save_total_limit=%d: the Trainer deletes before %d checkpoints are there, which keep.last asks for; "
-                "leave it unset", limit, run.keep.last,
+                "leave it unset", limit, last,
             )  # fmt: skip
-        try:
-            found = resume_checkpoint(run.primary.root, mirrors=[mirror.root for mirror in run.mirrors])
-        except PruneError as error:
-            _log.warning("there are checkpoints, and none to resume from: %s", error)
-            return
-        _log.info("training could be resumed from %s", found) if found else _log.info("a new run: nothing to resume")

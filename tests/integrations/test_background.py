@@ -97,6 +97,24 @@ def test_saving_does_not_wait_for_the_work(root: Path, monkeypatch: pytest.Monke
     assert seen == [[1], [2, 3, 4]], "saves that come faster are done together"
 
 
+def test_what_training_would_be_resumed_from_is_told_in_the_log(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "prune")
+    (root / "step_0006.pt").write_bytes(b"PK\x03\x04 cut")
+    with Background(root, keep_last=2) as background:
+        background.tell_candidate()
+    assert f"training could be resumed from {root / 'step_0005.pt'}" in caplog.text
+    assert background.failures == []
+
+
+def test_where_nothing_will_do_that_is_told_and_raises_nothing(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for path in root.iterdir():
+        path.write_bytes(b"PK\x03\x04 cut")
+    with Background(root, keep_last=2) as background:
+        background.tell_candidate()
+    assert "there is nothing to resume from" in caplog.text
+    assert background.failures == []
+
+
 def test_after_the_end_a_save_changes_nothing(root: Path) -> None:
     background = Background(root, keep_last=2)
     assert background.finish()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ import torch
 
 from prune.errors import Damaged, UsageError
 from prune.integrations import torch as whole
-from tests.integrations.training import ROOT, configure, train
+from tests.integrations.training import configure, train, train_by_two
 from tests.trees.build import names
 
 pytestmark = pytest.mark.slow
@@ -45,21 +42,7 @@ def trained(*words: str | Path, state: Path, kill_at: str | None = None) -> dict
 
 def trained_by_two(*words: str | Path, state: Path) -> dict[str, Any]:
     """The same training in two processes of one group."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    given = {"PRUNE_STATE": f"sqlite:///{state}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.integrations.train_torch", *map(str, words)],
-            env={**os.environ, **given, "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank),
-                 "ACCELERATE_USE_CPU": "true"},
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    told = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0, 0], told
+    told = train_by_two("train_torch", *words, state=state)
     return json.loads(told[0][0].strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ from transformers.trainer_utils import get_last_checkpoint, rotate_checkpoints
 
 from prune.errors import Damaged
 from prune.integrations.transformers import resume_checkpoint
-from tests.integrations.training import configure, train
+from tests.integrations.training import configure, train, train_by_two
 from tests.runs import planned, run_of
 from tests.trees.build import names
 
@@ -60,6 +60,21 @@ def test_behind_training_steps_are_sealed_mirrored_and_pruned_by_policy(
         sealed = {path.name for path in (replica / ".prune" / "manifests").iterdir()}
         assert sealed == {f"{name}.json" for name in checkpoints(8, 10, 12)}
         assert os.listdir(replica / ".prune" / "trash") == []
+
+
+def test_in_a_job_of_two_processes_the_first_works_behind_training_and_the_other_waits_for_nothing_of_it(
+    root: Path, state: Path
+) -> None:
+    told = train_by_two("train_hf", root, "--config", configure(root), state=state)
+    assert json.loads(told[0][0].strip().splitlines()[-1])["failures"] == []
+    assert names(root) == checkpoints(8, 10, 12)
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {path.name for path in (root / "checkpoint-12").iterdir()}
+
+    again = train_by_two("train_hf", root, "--config", configure(root), "--resume", "--steps", "14", state=state)
+    assert [json.loads(out.strip().splitlines()[-1])["resumed"] for out, _ in again] == [
+        str(root / "checkpoint-12")
+    ] * 2
+    assert f"training could be resumed from {root / 'checkpoint-12'}" in again[0][1]
 
 
 def test_what_was_saved_moments_ago_is_held_by_default(root: Path, state: Path) -> None:

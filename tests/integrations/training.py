@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,30 @@ def train(module: str, *words: str | Path, state: Path, kill_at: str | None = No
     expected = -signal.SIGKILL if kill_at is not None else 0
     assert done.returncode == expected, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
     return done
+
+
+def train_by_two(module: str, *words: str | Path, state: Path) -> list[tuple[str, str]]:
+    """The same training in two processes of one group; what each of them wrote to stdout and stderr."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+    environment = {**os.environ, "PRUNE_STATE": f"sqlite:///{state}", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"tests.integrations.{module}", *map(str, words)],
+            env={**environment, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        told = [process.communicate(timeout=300) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [process.returncode for process in running] == [0, 0], told
+    return told
 
 
 def die_in_the_middle_of(path: str, data: bytes) -> None:
