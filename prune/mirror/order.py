@@ -54,9 +54,10 @@ def as_learnt(inventory: Inventory, wishes: Wishes) -> Inventory:
 def as_if_mirrored(inventory: Inventory, wishes: Wishes) -> Inventory:
     """The inventory as it would be with every mirror holding what it can be given.
 
-    A replica that cannot be reached counts as holding everything: what it lacks must not keep old steps alive.
+    A replica that cannot be reached counts as holding everything, and one where copying failed as holding that copy:
+    what they lack must not keep old steps alive, nor send them there.
     """
-    inventory = as_learnt(inventory, wishes)
+    inventory, wishes = as_learnt(inventory, wishes), replace(wishes, settled=())
     copies = {step: dict(held) for step, held in inventory.copies.items()}
     for step, held in inventory.copies.items():
         for replica in inventory.replicas:

@@ -108,6 +108,29 @@ def test_a_copy_that_does_not_fit_is_refused_before_its_first_byte(tmp_path: Pat
         assert (written, names(mirror), temporaries(mirror)) == ([], set(), [])
 
 
+def test_older_steps_are_not_sent_to_a_mirror_that_the_newest_do_not_fit(tmp_path: Path, state: Path) -> None:
+    primary = step_files(tmp_path / "P", [10, 20], size=4096)
+    step_files(primary, [30, 40, 50], size=3 << 20)
+    with small_disk(tmp_path / "M", "2m") as mirror:
+        done = mirrored_now(run_of(primary, mirror, last=2), state)
+
+        assert [failed.step for failed in done.failed] == [50]
+        assert names(mirror) == set()
+
+
+def test_older_steps_are_not_sent_to_a_mirror_that_refuses_every_write(tmp_path: Path, state: Path) -> None:
+    primary = step_files(tmp_path / "P", range(10, 70, 10))
+    (tmp_path / "M").mkdir()
+
+    def refuse(_target: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    done = mirrored_now(run_of(primary, tmp_path / "M", last=2), state, landed=refuse)
+
+    assert [failed.step for failed in done.failed] == [60, 50]
+    assert names(tmp_path / "M") == set()
+
+
 def test_room_is_made_by_policy_and_never_below_it(tmp_path: Path, state: Path) -> None:
     primary = step_files(tmp_path / "P", [10, 20, 30], size=1 << 20)
     with small_disk(tmp_path / "M", "3600k") as mirror:
