@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from prune.control import Control
 from prune.errors import Failed
+from prune.inventory.gather import survey
 from prune.inventory.recognising import find_layout
 from prune.inventory.site import OpenReplica, Site, open_control, open_site
 from prune.model import Lease, Pin
@@ -22,6 +23,12 @@ def pin(run: RunSettings, step: int, *, reason: str, now_ns: int, until_ns: int 
     """
     value = Pin(step, reason, _who(), now_ns, until_ns)
     return _everywhere(run, lambda control, name: control.write_pin(replace(value, replica=name)))
+
+
+def stands(run: RunSettings, step: int, *, now_ns: int) -> bool:
+    """Whether any replica shows a copy of the step; one that cannot be listed shows nothing."""
+    with open_site(run) as site:
+        return step in survey(site, now_ns=now_ns).copies
 
 
 def unpin(run: RunSettings, step: int) -> list[str]:

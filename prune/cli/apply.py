@@ -11,12 +11,16 @@ import click
 from prune.cli.fleets import crew, dask_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
+from prune.errors import UsageError
 
 if TYPE_CHECKING:
     from prune.engine import Conduct
     from prune.fleet.dask import Cluster
     from prune.model import Outcome, Plan, RunOutcome
     from prune.settings.schema import Settings
+
+
+_ALONE = "A plan file brings its own settings: leave those options out, or make a new plan with them."
 
 
 @verb("apply")
@@ -44,6 +48,9 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
     wait_ns = duration_option("--wait", options["wait"])
     chosen_settings, reviewed = _what(chosen, plan_file, options["shard"])
     settings, spared = _only_where_short(chosen_settings, options["if_free_below"])
+    if spared:
+        names = ", ".join(run.run for run in spared[:12]) + (", …" if len(spared) > 12 else "")
+        screen.note(f"prune: left alone, since {options['if_free_below']} or more is free on the primary: {names}")
     if not options["yes"]:
         reviewed, agreed = _asked(screen, settings, reviewed)
         if not agreed:
@@ -108,7 +115,12 @@ def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Set
 
     reviewed = read_plan(plan_file) if plan_file is not None else None
     if reviewed is None or not chosen.nothing_said:
-        settings = chosen.load()
+        try:
+            settings = chosen.load()
+        except UsageError as error:
+            if reviewed is None:
+                raise
+            raise UsageError(f"{plan_file} and other options: {error.args[0]}", mend=_ALONE) from None
         if reviewed is not None:
             check_same_roots(reviewed, settings, source=str(plan_file))
     else:

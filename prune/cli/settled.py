@@ -48,6 +48,7 @@ def settle(
 
 
 def _tell(screen: Screen, run: str, done: Settled, word: str) -> None:
+    from prune.report.outcomes import count
     from prune.settings.units import format_size
 
     for step, replica, error in done.failed:
@@ -56,4 +57,5 @@ def _tell(screen: Screen, run: str, done: Settled, word: str) -> None:
         steps = sorted({step for step, _, _ in done.done})
         size = format_size(sum(size for _, _, size in done.done))
         shown = ", ".join(map(str, steps[:12])) + (", …" if len(steps) > 12 else "")
-        screen.say(f"{run}: {word} {len(done.done)} copies of {len(steps)} steps ({size}): {shown}")
+        copies = count(len(done.done), "copy", "copies")
+        screen.say(f"{run}: {word} {copies} of {count(len(steps), 'step')} ({size}): {shown}")

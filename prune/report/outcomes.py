@@ -43,17 +43,17 @@ def _headline(run: RunOutcome) -> str:
     parts = []
     if run.deleted:
         steps = {copy.step for copy in run.deleted}
-        parts.append(f"deleted {_count(len(steps), 'step')} ({_by_replica(run, run.deleted)})")
+        parts.append(f"deleted {count(len(steps), 'step')} ({_by_replica(run, run.deleted)})")
     if run.thinned:
         steps = {copy.step for copy in run.thinned}
-        parts.append(f"thinned {_count(len(steps), 'step')} to the weights ({_by_replica(run, run.thinned)})")
+        parts.append(f"thinned {count(len(steps), 'step')} to the weights ({_by_replica(run, run.thinned)})")
     if waiting := sum(not copy.purged for copy in (*run.deleted, *run.thinned)):
-        parts.append(f"{_count(waiting, 'copy', 'copies')} in the trash: `prune undo` puts back")
+        parts.append(f"{count(waiting, 'copy', 'copies')} in the trash: `prune undo` puts back")
     if run.gone:
-        parts.append(f"{_count(len(run.gone), 'copy was', 'copies were')} already gone")
+        parts.append(f"{count(len(run.gone), 'copy was', 'copies were')} already gone")
     if run.orphans_deleted:
         size = format_size(sum(size for _, _, size in run.orphans_deleted))
-        parts.append(f"removed {_count(len(run.orphans_deleted), 'temporary', 'temporaries')} of dead writers ({size})")
+        parts.append(f"removed {count(len(run.orphans_deleted), 'temporary', 'temporaries')} of dead writers ({size})")
     return "; ".join(parts) if parts else "deleted nothing"
 
 
@@ -65,14 +65,26 @@ def _by_replica(run: RunOutcome, copies: Iterable[DeletedCopy]) -> str:
 
 
 def _guarded(run: RunOutcome, *, verbose: bool) -> list[Line]:
-    shown = run.guarded if verbose else run.guarded[:_SHOWN]
-    lines = [
-        line(Cell("held ", "warn"), f"step {step.step}: {step.guard}: {printable(step.detail)}", indent=2)
-        for step in shown
-    ]
-    if len(run.guarded) > len(shown):
-        lines.append(line(Cell(f"… and {len(run.guarded) - len(shown)} more; --verbose shows all", "dim"), indent=2))
+    holds = _holds(run)
+    shown = holds if verbose else holds[:_SHOWN]
+    lines = [line(Cell("held ", "warn"), printable(hold), indent=2) for hold in shown]
+    if len(holds) > len(shown):
+        lines.append(line(Cell(f"… and {len(holds) - len(shown)} more; --verbose shows all", "dim"), indent=2))
     return lines
+
+
+def _holds(run: RunOutcome) -> list[str]:
+    """A sentence for each reason that holds a step, told once however many replicas it speaks of."""
+    replicas: dict[tuple[int, str, str], list[str]] = {}
+    for held in run.guarded:
+        found = replicas.setdefault((held.step, held.guard, held.detail), [])
+        if held.replica is not None and held.replica not in found:
+            found.append(held.replica)
+    several = len(run.free_before) > 1
+    return [
+        f"step {step}{f' on {listed(found)}' if several and found else ''}: {guard}: {detail}"
+        for (step, guard, detail), found in replicas.items()
+    ]
 
 
 def _room(run: RunOutcome) -> list[Line]:
@@ -88,5 +100,6 @@ def _signed(size: int) -> str:
     return f"+{format_size(size)}" if size >= 0 else format_size(size)
 
 
-def _count(number: int, word: str, plural: str | None = None) -> str:
+def count(number: int, word: str, plural: str | None = None) -> str:
+    """``1 step``, ``2 steps``."""
     return f"{number} {word if number == 1 else plural or word + 's'}"

@@ -73,6 +73,31 @@ def test_a_reviewed_plan_needs_no_other_option(on_pair, pair, tmp_path):
     assert [build.names(root) for root in pair] == [KEPT, KEPT]
 
 
+def test_a_reviewed_plan_beside_options_that_no_run_is_named_for_says_that_it_needs_none(
+    on_pair, pair, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    prune("plan", *on_pair, "--out", tmp_path / "plan.json")
+    done = prune("apply", tmp_path / "plan.json", "--keep-last", "1")
+    assert done.code == 2
+    assert "A plan file brings its own settings" in done.err
+    assert len(build.names(pair[0])) == 10
+
+
+def test_what_holds_a_step_on_several_replicas_is_told_once_and_by_their_names(on_pair, pair):
+    os.symlink("step_0010.pt", pair[1] / "step_0005.pt")
+    prune("pin", "20", *on_pair, "--reason", "paper")
+    told = prune("apply", *on_pair).out.splitlines()
+    assert [line.strip() for line in told if "held step 20" in line] == [
+        f"held step 20 on mirror and primary: pinned: paper ({told_by(on_pair)})"
+    ]
+    assert any("held step 5 on mirror: linked" in line for line in told)
+
+
+def told_by(on_pair):
+    return prune("pins", *on_pair, "--json").json["pins"][0]["by"]
+
+
 def test_a_reviewed_plan_deletes_at_most_what_it_says(on_pair, pair, tmp_path):
     prune("plan", *on_pair, "--out", tmp_path / "plan.json")
     for root in pair:
@@ -151,6 +176,7 @@ def test_apply_spares_a_primary_with_room_enough(on_pair, pair):
     assert done.code == 0
     assert done.json["runs"][0]["deleted"] == []
     assert len(build.names(pair[0])) == 10
+    assert "left alone, since 1KB or more is free on the primary: ckpt" in done.err
     prune("apply", *on_pair, "--if-free-below", "99.9%")
     assert build.names(pair[0]) == KEPT
 

@@ -33,6 +33,14 @@ def test_a_pinned_step_stays_on_every_replica_until_it_is_unpinned(pair, on_pair
     assert prune("unpin", "20", *on_pair).code == 2
 
 
+def test_a_pin_on_a_step_that_nobody_holds_is_set_and_said(pair, on_pair):
+    done = prune("pin", "2000", *on_pair)
+    assert done.code == 0
+    assert "holds step 2000 now" in done.err
+    assert "holds step" not in prune("pin", "20", *on_pair).err
+    assert prune("pin", "2000", *on_pair, "--strict").code == 7
+
+
 def test_pins_of_nothing_say_so(on_pair):
     assert "nothing is pinned" in prune("pins", *on_pair).out
 
