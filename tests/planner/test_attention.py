@@ -45,9 +45,15 @@ def test_what_a_mirror_lacks_is_mended_by_mirroring() -> None:
     assert attention.mend == "prune mirror (it copies steps 200 and 300 to where they are missing or damaged)"
 
 
+def test_mirroring_is_said_to_copy_no_more_than_what_is_wanted() -> None:
+    attention = told(case([100, 200, 300, 400], [], keep=Keep(last=2)).plan(), "not-aligned")
+    assert attention.mend == "prune mirror (it copies steps 300 and 400 to where they are missing or damaged)"
+
+
 def test_what_no_mirror_is_given_is_not_said_to_be_mended_by_mirroring() -> None:
     linked = copy(300, link="step_0300.pt is a symlink")
-    assert "copies step 200 to" in str(told(case(STEPS, [100]).but(linked).plan(), "not-aligned").mend)
+    some = case(STEPS, [100], keep=Keep(last=3)).but(linked).plan()
+    assert "copies step 200 to" in str(told(some, "not-aligned").mend)
     mend = told(case(STEPS, [100, 200], keep=Keep(last=3)).but(linked).plan(), "not-aligned").mend
     assert mend == "no mirror is given step 300: step_0300.pt is a symlink"
 

@@ -29,6 +29,8 @@ def _mend_alignment(scene: Scene) -> str:
     primary, mirrors = evidence.required[:1], evidence.required[1:]
     lacking = [step for step in evidence.steps if step not in scene.kept.counted]
     to_copy = [s for s in lacking if _good_on(evidence, s, primary) and not _good_on(evidence, s, mirrors)]
+    wanted = sorted({*scene.kept.counted, *to_copy})[-scene.keep.last :]
+    to_copy = [step for step in to_copy if step in wanted]
     links = {step: link for step in to_copy if (link := evidence.copies[step][primary[0]].link) is not None}
     if links and len(links) == len(to_copy):
         return f"no mirror is given {name_steps(links)}: {links[to_copy[0]]}"
