@@ -29,9 +29,9 @@ from prune.publish.target import (
 )
 from prune.publish.tree import settle_tree
 from prune.stores.base import Entry
-from prune.stores.local import LocalRoot, renameat2
+from prune.stores.local import LocalRoot
+from prune.stores.renames import EXCHANGE, NOREPLACE, renameat2
 
-_NOREPLACE, _EXCHANGE = 1, 2
 _STAGE = re.compile(r"[a-p]{24}\.[a-z]{8}")
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
@@ -109,7 +109,7 @@ class _Stage:
         if not self.part.still_ours():
             raise _taken_over(self.target)
         with self._open("new") as new:
-            flags = _NOREPLACE if mode_at(self.target) is None else _EXCHANGE
+            flags = NOREPLACE if mode_at(self.target) is None else EXCHANGE
             try:
                 renameat2(new, self.target.name, self.target.parent.fd, self.target.name, flags)
             except OSError as error:

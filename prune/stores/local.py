@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import io
 import os
@@ -14,11 +13,10 @@ from typing import BinaryIO
 
 from prune.model import Identity, Kind
 from prune.stores.base import Entry, FileStat, Space
+from prune.stores.renames import EXCHANGE, rename_new_at, renameat2
 from prune.stores.tree import DIR, Sums, open_below, parts, remove_at, sum_at
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_RENAME_NOREPLACE = 1
-_RENAME_EXCHANGE = 2
 _AT_HAND = 64
 
 
@@ -252,29 +250,15 @@ class LocalRoot:
             os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
 
     def rename_new(self, source: str, target: str, *, into: LocalRoot | None = None) -> None:
-        """Renames and never replaces: RENAME_NOREPLACE, else link and unlink for a file, a look before for a directory.
-
-        NFS, Lustre, Ceph and many FUSE file systems know no RENAME_NOREPLACE. Raises FileExistsError when the target is
-        there.
-        """
+        """Renames and never replaces. Raises FileExistsError when the target is there."""
         with self.parent(source) as (src, old), (into or self).parent(target) as (dst, new):
-            try:
-                renameat2(src, old, dst, new, _RENAME_NOREPLACE)
-                return
-            except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-                    raise
-            if modes.S_ISDIR(os.stat(old, dir_fd=src, follow_symlinks=False).st_mode):
-                _rename_directory(src, old, dst, new)
-            else:
-                os.link(old, new, src_dir_fd=src, dst_dir_fd=dst, follow_symlinks=False)
-                os.unlink(old, dir_fd=src)
+            rename_new_at(src, old, dst, new)
 
     def exchange(self, one: str, other: str, *, into: LocalRoot | None = None) -> None:
         """Swaps two names atomically, the other one also in another root. Raises OSError(EINVAL) where the file
         system cannot."""
         with self.parent(one) as (src, old), (into or self).parent(other) as (dst, new):
-            renameat2(src, old, dst, new, _RENAME_EXCHANGE)
+            renameat2(src, old, dst, new, EXCHANGE)
 
     def unlink(self, path: str) -> None:
         with self.parent(path) as (parent, name):
@@ -335,35 +319,6 @@ class LocalRoot:
                     os.fdatasync(fd)
             finally:
                 os.close(fd)
-
-
-def _rename_directory(src: int, old: str, dst: int, new: str) -> None:
-    """Renames a directory where rename(2) is all there is. Raises FileExistsError when the target is there.
-
-    rename(2) itself refuses to replace a file, a link, or a directory with anything in it: all that could be replaced
-    is an empty directory made since the look, and with it nothing is lost.
-    """
-    try:
-        os.stat(new, dir_fd=dst, follow_symlinks=False)
-    except FileNotFoundError:
-        try:
-            os.rename(old, new, src_dir_fd=src, dst_dir_fd=dst)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR):
-                raise
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from error
-    else:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
-
-
-def renameat2(src: int, old: str, dst: int, new: str, flags: int) -> None:
-    """renameat2(2), which Python has no name for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), old)
-    if libc.renameat2(src, os.fsencode(old), dst, os.fsencode(new), flags) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), old, None, new)
 
 
 def sync_directory(fd: int) -> None:
