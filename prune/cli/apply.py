@@ -46,6 +46,8 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
     from prune.stop import Stop, stopping_on_signals
 
     wait_ns = duration_option("--wait", options["wait"])
+    if options["metrics_file"] == "":
+        raise UsageError("--metrics-file '': is empty", mend="Name the file, or leave the option out.")
     chosen_settings, reviewed = _what(chosen, plan_file, options["shard"])
     settings, spared = _only_where_short(chosen_settings, options["if_free_below"])
     if spared:
@@ -72,7 +74,7 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
         outcome = _carried_out(settings, reviewed, conduct, cluster, screen)
     _notify(settings, outcome)
     outcome = replace(outcome, runs=(*outcome.runs, *spared))
-    if options["metrics_file"]:
+    if options["metrics_file"] is not None:
         from prune.service.textfile import write_metrics
 
         write_metrics(options["metrics_file"], chosen_settings, outcome, now_ns=time.time_ns())

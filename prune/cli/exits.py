@@ -50,6 +50,7 @@ def code_of_outcome(outcome: Outcome, *, strict: bool = False) -> int:
 
 def run(command: click.Command, args: Sequence[str] | None = None) -> int:
     """Runs a click command whose callback returns its exit code, and turns whatever it raises into one."""
+    _open_what_is_closed()
     _end_on_sigterm()
     try:
         code = _told(command, args)
@@ -59,6 +60,16 @@ def run(command: click.Command, args: Sequence[str] | None = None) -> int:
     except OSError as error:
         code = _say(f"standard output: {error.strerror}", FAILED)
     return code
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that the caller closed leads to nowhere.
+
+    Else the next file to be opened would take its number, and what somebody prints would land in that file.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in this order each gets its own number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (until the process ends)
 
 
 def _told(command: click.Command, args: Sequence[str] | None) -> int:

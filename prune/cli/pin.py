@@ -26,7 +26,7 @@ def command(screen: Screen, chosen: Chosen, step: str, reason: str, until: str |
     settings = chosen.load_one()
     run = settings.runs[0]
     now = time.time_ns()
-    until_ns = now + duration_option("--until", until) if until else None
+    until_ns = now + duration_option("--until", until) if until is not None else None
     told = holds.pin(run, number, reason=reason, now_ns=now, until_ns=until_ns)
     remember(screen, settings.state, run.name, "pinned", step=number, data={"reason": reason, "until": iso(until_ns)})
     missing = [replica.name for replica in run.replicas if replica.name not in told]

@@ -11,6 +11,7 @@ import click
 from prune.cli.fleets import counted, crew, dask_option, match_option, matching, plan_many
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Progress, Screen
+from prune.errors import UsageError
 
 if TYPE_CHECKING:
     from prune.fleet.dask import Cluster
@@ -34,6 +35,8 @@ def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None, 
     from prune import engine
     from prune.settings.schema import MANY_RUNS
 
+    if out in ("", "-"):
+        raise UsageError(f"--out {out!r}: is no file", mend="Name one; `--json` writes the plan to standard output.")
     settings, now = matching(chosen.load(), match), time.time_ns()
     with screen.progress() as progress, crew(screen, dask, settings) as cluster:
         if len(settings.runs) > MANY_RUNS:

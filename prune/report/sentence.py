@@ -13,8 +13,9 @@ from prune.settings.units import format_duration
 def policy_sentence(keep: Keep, replicas: Sequence[Replica]) -> str:
     """``keep the last 12 steps aligned on primary and mirror, and multiples of 1000; delete the rest on all``."""
     required = [replica.name for replica in replicas if replica.required]
-    aligned = f" aligned on {listed(required)}" if len(required) > 1 else " that restore"
-    rules = [f"the last {_steps(keep.last)}{aligned}", *_more_rules(keep)]
+    restoring = " that restores" if keep.last == 1 else " that restore"
+    aligned = f" aligned on {listed(required)}" if len(required) > 1 else restoring
+    rules = [f"the last {_steps(keep.last) if keep.last > 1 else 'step'}{aligned}", *_more_rules(keep)]
     everywhere = " on every replica" if len(replicas) > 1 else ""
     return f"keep {listed(rules)}; delete the rest{everywhere}"
 

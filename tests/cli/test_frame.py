@@ -51,6 +51,10 @@ def test_an_unknown_command_is_refused_with_the_nearest():
         ("apply", "nowhere.json"),
         ("apply", "--primary", "x", "--wait", "soon"),
         ("apply", "--primary", "x", "--shard", "0/2"),
+        ("apply", "--primary", "x", "--metrics-file", ""),
+        ("plan", "--primary", "x", "--out", ""),
+        ("plan", "--primary", "x", "--out", "-"),
+        ("pin", "10", "--primary", "x", "--until", ""),
         ("pin", "notastep", "--primary", "x"),
         ("init", "nowhere"),
     ],
@@ -137,3 +141,13 @@ def test_a_terminal_gets_a_table_and_no_colour_when_asked(tmp_path):
         done = subprocess.run(["script", "-qec", line, "/dev/null"], capture_output=True, text=True)
         assert "keep" in done.stdout
         assert ("\x1b[3" in done.stdout) is colored
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_that_the_caller_closed_stops_no_command_and_harms_no_file(closed, tmp_path):
+    primary = build.step_files(tmp_path / "ckpt", range(10, 60, 10))
+    before = {path: path.read_bytes() for path in sorted(primary.iterdir())[-2:]}
+    words = [*MAIN, "apply", "--yes", "--verbose", "--primary", str(primary), "--keep-last", "2"]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert {path: path.read_bytes() for path in primary.iterdir() if path.is_file()} == before
