@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prune.errors import UsageError
 from prune.model import Attention
-from prune.settings import policies
+from prune.settings import policies, templates
 from prune.settings.keys import Where
 from prune.settings.rules import check_layout
 from prune.settings.schema import Keep, ReplicaSettings, RunSettings
@@ -23,21 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What was seen in a directory."""
+    """What was seen in a directory: one run, or several that one template stands for. Of several, sizes are those of
+    the run with the largest checkpoints."""
 
-    primary: str  # the directory that holds the steps themselves
-    layout: str
+    primary: str  # the directory that holds the steps themselves, or the template
+    layout: str  # "auto" where the runs of a template differ in it
     why: str
     policy: str | None  # a ready policy of that stack, where there is one
-    stays_out: bool  # the stack reads every entry of this directory: nothing of ours may stand in it
     steps: int
     checkpoint_bytes: int | None  # the largest of the newest ones
     held_bytes: int | None
     free_bytes: int | None
+    roots: tuple[str, ...]  # the directories that hold steps
 
 
 def look_at(directory: str, *, stack: str | None = None) -> Beginning:
-    """Looks at a checkpoint directory, or at one that holds it. Raises UsageError when no stack can be told."""
+    """Looks at a checkpoint directory, or at one that holds some. Raises UsageError when no stack can be told, or when
+    several directories in it hold checkpoints and no one template stands for them."""
     from prune import layouts
     from prune.layouts.detect import detect, find_bases
     from prune.stores.local import LocalRoot
@@ -45,17 +48,19 @@ def look_at(directory: str, *, stack: str | None = None) -> Beginning:
     try:
         with LocalRoot(directory) as root:
             if stack is not None:
-                name = stack_layout(stack)
-                layout, why = layouts.get(name, {}), f"as {stack!r} was named"
-                base = _one_base(directory, find_bases(root, layout))
+                named = layouts.get(stack_layout(stack), {})
+                bases, why = find_bases(root, named) or ("",), f"as {stack!r} was named"
+                found: Mapping[str, Layout] = dict.fromkeys(bases, named)
             else:
-                found = detect(root)
-                layout, base, why = _certain(directory, found), found.base, found.why
+                detection = detect(root)
+                found, why = _certain(directory, detection), detection.why
     except OSError as error:
         raise UsageError(f"{directory}: {error.strerror}", mend="Name a directory that holds checkpoints.") from None
-    primary = os.path.join(directory, base) if base else directory
-    policy = stack if stack in policies.ready() else layout.name if layout.name in policies.ready() else None
-    return _measured(primary, layout.name, why, policy, layout.reads_every_entry)
+    seen = []
+    for base, layout in sorted(found.items()):
+        policy = next((name for name in (stack, layout.name) if name in policies.ready()), None)
+        seen.append(_measured(os.path.join(directory, base) if base else directory, layout.name, why, policy))
+    return seen[0] if len(seen) == 1 else _together(directory, seen)
 
 
 def stack_layout(stack: str) -> str:
@@ -84,12 +89,21 @@ def room_for(found: Beginning, last: int) -> Attention | None:
 
 
 def document(found: Beginning, *, name: str, last: int, mirrors: tuple[str, ...]) -> str:
-    """The text of a commented prune.toml."""
+    """The text of a commented prune.toml. Raises UsageError for a mirror that a template's runs would share."""
+    try:
+        templates.check(found.primary, list(mirrors))
+    except ValueError as error:
+        raise UsageError(
+            f"{found.primary}: {error}", mend="Give each run its own: --mirror /mnt/mirror/{run}."
+        ) from None
     size = f", about {format_size(found.checkpoint_bytes)} each" if found.checkpoint_bytes else ""
+    if len(found.roots) > 1:
+        size += f", in {len(found.roots)} runs; each directory that fits is one, tomorrow's too"
     if mirrors:
         mirror = f"mirrors = {json.dumps(list(mirrors), ensure_ascii=False)}"
     else:
-        mirror = '# mirrors = ["/mnt/mirror/' + name + '"]   # a step is kept until it restores from every one of them'
+        place = f"{name}/{templates.PLACE}" if templates.is_template(found.primary) else name
+        mirror = '# mirrors = ["/mnt/mirror/' + place + '"]   # a step is kept until it restores from every one of them'
     policy = (
         f'policy = "{found.policy}"   # `prune policies` lists them; the tables below lie over it'
         if found.policy
@@ -132,26 +146,45 @@ in_flight = "5m"    # what was modified less than this ago is being written
 """
 
 
-def _one_base(directory: str, bases: tuple[str, ...]) -> str:
-    if len(bases) > 1:
-        raise UsageError(f"{directory}: checkpoints lie in {', '.join(bases)}", mend="Name one of them.")
-    return bases[0] if bases else ""
-
-
-def _certain(directory: str, found: Detection) -> Layout:
-    """The layout that was detected; a sentence instead where none or several fit."""
+def _certain(directory: str, found: Detection) -> Mapping[str, Layout]:
+    """The layout of each directory that holds checkpoints; a sentence instead where none or several fit."""
     if found.layout is not None:
-        return found.layout
-    if found.rivals:
-        mend = f"Say which by --stack: {', '.join(found.rivals)}."
-        raise UsageError(f"{directory}: more than one layout fits: {found.why}", mend=mend)
+        return {found.base: found.layout}
+    unclear = sorted(base for base, layout in found.places.items() if layout is None)
+    if found.rivals or unclear:
+        where = os.path.join(directory, unclear[0]) if unclear else directory
+        mend = f"Say which by --stack: {', '.join(found.rivals)}." if found.rivals else f"Ask for {where} alone."
+        raise UsageError(f"{where}: more than one layout fits: {found.why}", mend=mend)
+    if found.places:
+        return {base: layout for base, layout in found.places.items() if layout is not None}
     raise UsageError(
         f"{directory}: no checkpoints are recognised: {found.why}",
         mend="Name a directory that holds some, or the stack by --stack (`prune policies` lists them).",
     )
 
 
-def _measured(primary: str, layout: str, why: str, policy: str | None, stays_out: bool) -> Beginning:
+def _together(directory: str, seen: list[Beginning]) -> Beginning:
+    """Several runs as one table of settings, by a template that stands for all of their directories."""
+    roots = [one.primary for one in seen]
+    template = templates.standing_for(roots)
+    if template is None:
+        shown = ", ".join(roots[:5]) + (f" and {len(roots) - 5} more" if len(roots) > 5 else "")
+        mend = "Name one of them, and write a table [[runs]] for each."
+        raise UsageError(f"{directory}: checkpoints lie in {shown}, which no one template stands for", mend=mend)
+    largest = max(seen, key=lambda one: one.checkpoint_bytes or 0)
+    alike = len({one.layout for one in seen}) == 1
+    return replace(
+        largest,
+        primary=template,
+        layout=largest.layout if alike else "auto",
+        why=f"{len(seen)} directories that fit it hold checkpoints",
+        policy=largest.policy if alike else None,
+        steps=sum(one.steps for one in seen),
+        roots=tuple(roots),
+    )
+
+
+def _measured(primary: str, layout: str, why: str, policy: str | None) -> Beginning:
     import time
 
     from prune import engine
@@ -165,11 +198,11 @@ def _measured(primary: str, layout: str, why: str, policy: str | None, stays_out
         layout=layout,
         why=why,
         policy=policy,
-        stays_out=stays_out,
         steps=len(inventory.copies),
         checkpoint_bytes=max(sizes[-3:], default=None),
         held_bytes=sum(held) if held else None,
         free_bytes=plan.replicas[0].free_bytes,
+        roots=(primary,),
     )
 
 

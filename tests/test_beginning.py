@@ -9,6 +9,7 @@ import pytest
 from prune import beginning
 from prune.errors import UsageError
 from prune.settings.keys import Where
+from prune.settings.load import load
 from prune.settings.runs import Source, read_run
 from tests.trees import build
 
@@ -20,6 +21,45 @@ def test_the_directory_that_holds_the_steps_is_found_below_the_one_named(tmp_pat
     assert (found.steps, found.policy) == (5, "step-file")
     assert found.checkpoint_bytes is not None
     assert found.checkpoint_bytes > 4096
+
+
+def test_several_runs_become_one_table_whose_template_each_of_them_and_tomorrows_fits(tmp_path):
+    logs = tmp_path / "project/lightning_logs"
+    for version in (0, 3, 12):
+        (logs / f"version_{version}/checkpoints").mkdir(parents=True)
+        for step in (10, 20):
+            (logs / f"version_{version}/checkpoints/epoch=0-step={step}.ckpt").write_bytes(b"x" * 9000)
+
+    found = beginning.look_at(str(tmp_path / "project"))
+
+    assert (found.layout, found.policy, found.steps) == ("lightning", "lightning", 6)
+    assert found.primary == f"{logs}/version_{{run}}/checkpoints"
+    path = tmp_path / "prune.toml"
+    path.write_text(beginning.document(found, name="project", last=7, mirrors=()))
+    (logs / "version_13/checkpoints").mkdir(parents=True)
+    assert {run.name for run in load(str(path)).runs} == {f"project-{version}" for version in (0, 3, 12, 13)}
+
+
+def test_runs_of_several_stacks_are_told_apart_by_each_pass(tmp_path):
+    build.step_files(tmp_path / "a/checkpoints", [10, 20])
+    build.step_dirs(tmp_path / "b/checkpoints", [10, 20])
+    found = beginning.look_at(str(tmp_path))
+    assert (found.primary, found.layout, found.policy) == (f"{tmp_path}/{{run}}/checkpoints", "auto", None)
+
+
+def test_runs_that_no_one_template_stands_for_are_told_by_name(tmp_path):
+    build.step_files(tmp_path / "a/checkpoints", [10, 20])
+    build.step_files(tmp_path / "b/models", [10, 20])
+    with pytest.raises(UsageError, match=f"lie in {tmp_path}/a/checkpoints, {tmp_path}/b/models"):
+        beginning.look_at(str(tmp_path))
+
+
+def test_a_mirror_that_several_runs_would_share_is_refused(tmp_path):
+    for run in "ab":
+        build.step_files(tmp_path / run / "checkpoints", [10, 20])
+    found = beginning.look_at(str(tmp_path))
+    with pytest.raises(UsageError, match=r"must both hold \{run\}"):
+        beginning.document(found, name="all", last=7, mirrors=("/mnt/mirror",))
 
 
 def test_a_stack_that_is_named_is_believed(tmp_path):

@@ -25,8 +25,9 @@ def command(
     screen: Screen, directory: str, stack: str | None, mirrors: tuple[str, ...], name: str | None, keep_last: str,
     output: str | None, force: bool,
 ) -> int:  # fmt: skip
-    """Look at a checkpoint directory (or one that holds it) and write a commented prune.toml for it.
+    """Look at a checkpoint directory, or one that holds some, and write a commented prune.toml for it.
 
+    Several runs in it become one table, whose primary stands for all of them: logs/version_{run}/checkpoints.
     It tells which stack wrote it, and whether N + 1 checkpoints fit on the disk.
     """
     from prune import beginning
@@ -46,16 +47,17 @@ def command(
     except ValueError as error:
         raise UsageError(f"{directory!r} {error}", mend="Name the directory that holds the checkpoints.") from None
     found = beginning.look_at(root, stack=stack)
-    path = _place(output, found.primary)
+    path = _place(output, found.roots)
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} is there already", mend="Write elsewhere by --output, or over it by --force.")
-    run = name or default_name(found.primary)
+    several = len(found.roots) > 1
+    run = name or default_name(root if several else found.primary)
     attention = [item] if (item := beginning.room_for(found, last)) else []
     write_whole(path, beginning.document(found, name=run, last=last, mirrors=roots))
     if screen.json:
         screen.emit(
             {"schema": "prune.init/1", "file": path, "run": run, "primary": found.primary, "layout": found.layout,
-             "why": found.why, "policy": found.policy, "steps": found.steps,
+             "runs": len(found.roots), "why": found.why, "policy": found.policy, "steps": found.steps,
              "checkpoint_bytes": found.checkpoint_bytes, "attention": attention_to_json(attention)}
         )  # fmt: skip
     elif not screen.quiet:
@@ -66,11 +68,12 @@ def command(
     return worst((), attention=bool(attention), strict=screen.strict)
 
 
-def _place(output: str | None, primary: str) -> str:
+def _place(output: str | None, roots: tuple[str, ...]) -> str:
     """Where the file goes: never in a root, since some trainers read every entry there as a checkpoint."""
     path = os.path.abspath(output or "prune.toml")
-    real, root = os.path.realpath(os.path.dirname(path)), os.path.realpath(primary)
-    if real != root and not real.startswith(root + os.sep):
+    real = os.path.realpath(os.path.dirname(path))
+    root = next((at for at in map(os.path.realpath, roots) if real == at or real.startswith(at + os.sep)), None)
+    if root is None:
         return path
     if output is not None:
         raise UsageError(f"--output {output}: lies among the checkpoints", mend="Write it somewhere else.")

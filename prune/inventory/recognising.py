@@ -36,8 +36,10 @@ def find_layout(site: Site) -> None:
             site.layout, site.base = found.layout, found.base
             return
         shown.append((replica, found.why))
-        if found.rivals:
+        if found.rivals or found.places:
             mend = 'name one with --layout, or layout = "…" in the configuration'
+            if found.places:
+                mend = "or let `prune init` on it write a primary that stands for all of them"
             site.blocks.append(Block("layout-ambiguous", replica.name, f"{found.why}; {mend}"))
             return
     for replica, why in shown:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 from prune import layouts
@@ -28,13 +28,16 @@ _NUMBER = re.compile("[0-9]+")
 @dataclass(frozen=True)
 class Detection:
     """What a directory is. ``layout`` is None where nothing fits or several do: then ``why`` says what was seen,
-    and ``rivals`` names what fits alike. ``sure`` is ``certain``, ``likely`` (by names alone) or ``no``."""
+    ``rivals`` names the layouts that fit alike, and ``places`` the folders below that hold checkpoints of their own,
+    each with its layout, None where that is ambiguous. ``sure`` is ``certain``, ``likely`` (by names alone) or ``no``.
+    """
 
     layout: Layout | None
     base: str  # where the steps lie; "" is the root itself
     why: str
     sure: str = "no"
     rivals: tuple[str, ...] = ()
+    places: Mapping[str, Layout | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,11 @@ def detect(reader: Reader) -> Detection:
     if fits:
         return _one_layout(fits)
     search = _Search(reader)
-    nested = {base: found for base, at in search.folders(shapes) if (found := _nested(reader, base, at))}
+    nested: dict[str, list[_Fit]] = {}
+    for base, at in search.folders(shapes):
+        if found := _nested(reader, base, at):
+            nested[base] = found
+            search.leave(base)
     if len(nested) == 1 and search.complete:
         return _one_layout(next(iter(nested.values())))
     if nested:
@@ -84,8 +91,13 @@ def find_bases(reader: Reader, layout: Layout) -> tuple[str, ...]:
     shapes = _shapes(reader, "")
     if _holds_steps(reader, "", shapes, layout):
         return ("",)
-    folders = _Search(reader).folders(shapes)
-    return tuple(base for base, at in folders if _may_hold(layout, base) and _holds_steps(reader, base, at, layout))
+    search = _Search(reader)
+    bases: list[str] = []
+    for base, at in search.folders(shapes):
+        if _may_hold(layout, base) and _holds_steps(reader, base, at, layout):
+            bases.append(base)
+            search.leave(base)
+    return tuple(bases)
 
 
 # --- one directory -----------------------------------------------------------------------------------------------
@@ -170,6 +182,11 @@ class _Search:
         self.looked = 0
         self.complete = True  # whether every folder down to the depth was looked into
         self.unreadable: list[str] = []
+        self._left: str | None = None
+
+    def leave(self, path: str) -> None:
+        """What lies in this folder, the one just given out, is its own: steps, and what is in those."""
+        self._left = path
 
     def folders(self, top: dict[tuple[str, Kind], _Shape]) -> Iterator[tuple[str, dict[tuple[str, Kind], _Shape]]]:
         waiting = [(path, 1) for path in self._below("")]
@@ -187,7 +204,8 @@ class _Search:
                 self.unreadable.append(path)
                 continue
             yield path, shapes
-            waiting += [(one, depth + 1) for one in deeper]
+            if path != self._left:
+                waiting += [(one, depth + 1) for one in deeper]
 
     def _below(self, base: str) -> list[str]:
         """The folders in a folder; hidden ones and links are left alone."""
@@ -232,7 +250,8 @@ def _several(nested: dict[str, list[_Fit]], search: _Search) -> Detection:
     bases = tuple(sorted(nested))
     shown = ", ".join(bases[:5]) + (f" and {len(bases) - 5} more" if len(bases) > 5 else "")
     what = f"checkpoints lie in {shown}" if len(bases) > 1 else f"checkpoints lie in {shown}, perhaps elsewhere too"
-    return Detection(None, "", f"{what}: point at one of them{search.remark()}", rivals=bases)
+    places = {base: fits[0].layout if len(fits) == 1 else None for base, fits in nested.items()}
+    return Detection(None, "", f"{what}: point at one of them{search.remark()}", places=places)
 
 
 def _seen(shapes: dict[tuple[str, Kind], _Shape]) -> str:

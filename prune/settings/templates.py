@@ -6,8 +6,9 @@ Hidden names never are runs, and neither are links: a ``latest`` beside the runs
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from prune.errors import Blocked
 from prune.settings.roots import is_url
@@ -29,6 +30,24 @@ def check(primary: str, mirrors: list[str]) -> None:
     for mirror in mirrors:
         if is_template(primary) != is_template(mirror):
             raise ValueError(f"the primary and the mirror {mirror} must both hold {{run}}, or neither")
+
+
+def standing_for(roots: Iterable[str]) -> str | None:
+    """The template that all of these directories fit; None where they differ in more than one part of their paths.
+
+    What the differing names begin with stays in it down to its last separator, so that ``version_7`` fits tomorrow.
+    """
+    split = [root.split("/") for root in roots]
+    if len(split) < 2 or len({len(parts) for parts in split}) > 1:
+        return None
+    differing = [at for at, names in enumerate(zip(*split, strict=True)) if len(set(names)) > 1]
+    if len(differing) != 1 or any(is_template(root) for root in map("/".join, split)):
+        return None
+    at = differing[0]
+    first, last = min(parts[at] for parts in split), max(parts[at] for parts in split)
+    common = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    prefix = common[: max(common.rfind(sign) for sign in "_-.") + 1]
+    return "/".join([*split[0][:at], prefix + PLACE, *split[0][at + 1 :]])
 
 
 def matches(run: RunSettings) -> Iterator[RunSettings]:

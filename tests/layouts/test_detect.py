@@ -73,7 +73,17 @@ def test_several_nested_directories_are_a_question_for_a_person(tmp_path: Path) 
         sketch(tmp_path, f"lightning_logs/version_{version}/checkpoints/epoch=0-step=10.ckpt")
     detection = detect(tmp_path)
     assert detection.layout is None
-    assert detection.rivals == ("lightning_logs/version_0/checkpoints", "lightning_logs/version_1/checkpoints")
+    places = {base: layout and layout.name for base, layout in detection.places.items()}
+    assert places == {f"lightning_logs/version_{version}/checkpoints": "lightning" for version in (0, 1)}
+
+
+def test_what_lies_in_a_step_of_a_run_below_is_no_run_of_its_own(tmp_path: Path) -> None:
+    for step in (10, 20):
+        sketch(tmp_path, f"runs/a/checkpoint-{step}/trainer_state.json")
+        sketch(tmp_path, f"runs/a/checkpoint-{step}/pytorch_model_fsdp_0/.metadata")
+        sketch(tmp_path, f"runs/a/checkpoint-{step}/global_step{step}/mp_rank_00_model_states.pt")
+    assert found(tmp_path) == ("hf-trainer", "runs/a")
+    assert find_bases(LocalRoot(str(tmp_path)), layouts.get("hf-trainer")) == ("runs/a",)
 
 
 def test_plain_numbered_files_count_below_the_root_only_where_checkpoints_are_expected(tmp_path: Path) -> None:
@@ -100,7 +110,7 @@ def test_a_search_that_was_cut_short_is_sure_of_nothing(tmp_path: Path, monkeypa
     detection = detect(tmp_path)
     assert detection.layout is None
     assert "only 5 folders" in detection.why
-    assert detection.rivals == ("a/checkpoints",)
+    assert set(detection.places) == {"a/checkpoints"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list anything")
