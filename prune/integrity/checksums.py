@@ -1,14 +1,14 @@
 """What the formats' own checksums say of files, read in full.
 
-ZIP has a CRC-32 for each member, TensorFlow a CRC-32C for each tensor, a DCP shard is ZIP after ZIP; safetensors,
-HDF5, npy and pickles have none.
+ZIP has a CRC-32 for each member, TensorFlow a CRC-32C for each tensor, a DCP shard is ZIP after ZIP; OCDBT
+has one for its nodes; safetensors, HDF5, npy and pickles have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from prune.integrity import dcp, stream, tensorflow, zips
+from prune.integrity import dcp, ocdbt, stream, tensorflow, zips
 from prune.integrity.files import read_small, unreadable
 from prune.integrity.hashing import Tick, for_each
 from prune.integrity.window import Damage, Window
@@ -72,6 +72,8 @@ class _Checks:
             prefix = path[: len(path) - len(name)] + match["prefix"]
             tensors = self._bundle(prefix).get(int(match["shard"]))
             return lambda window, tick: tensors is not None and tensorflow.check_sums(window, tensors, tick)
+        if ocdbt.PATH.fullmatch(path):
+            return ocdbt.check_sums
         return _index if name.endswith(".index") else _zip
 
     def _of_shard(self, directory: str, path: str) -> Check:

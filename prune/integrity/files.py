@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from prune.integrity import dcp, hdf5, json_text, npy, pickle_files, safetensors, tensorflow, zips
+from prune.integrity import dcp, hdf5, json_text, npy, ocdbt, pickle_files, safetensors, tensorflow, zips
 from prune.integrity.window import Damage, Doubt, Window
 from prune.layouts.base import Members
 from prune.model import Health, Kind, Verdict
@@ -110,6 +110,8 @@ def check_for(path: str) -> Check | None:
         return lambda window: _begins_right(window, found) and _by_content(window)
     if found in _SNIFFED:
         return _by_content
+    if ocdbt.PATH.fullmatch(path):
+        return ocdbt.check
     if found == "distcp":
         return lambda _: False  # its metadata tells
     return json_text.check if found == "json" else None

@@ -1,24 +1,22 @@
 """Items of an Orbax step: trees of arrays in OCDBT, with ``_METADATA`` and a ``manifest.ocdbt``.
 
-Format: google/tensorstore, ``tensorstore/kvstore/ocdbt/format`` (a header of magic and length, a CRC-32C at the end);
-google/orbax, ``_src/serialization`` (``ocdbt.process_<i>/`` of every process, merged into the item's own manifest).
+Format: google/orbax, ``_src/serialization`` (``ocdbt.process_<i>/`` of every process, merged into the item's own
+manifest).
 A step that Orbax was killed while deleting keeps its name and loses files.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping
 
+from prune.integrity import ocdbt
 from prune.layouts import markers, metric_files
 from prune.layouts.base import FileStat, Health, Reader, Verdict
 
 MANIFEST = "manifest.ocdbt"
 _METADATA = "_METADATA"
 _LEGACY_METADATA = "checkpoint"  # msgpack, before _METADATA was
-_MANIFEST_MAGIC = b"\x0c\xdb\x3a\x2a"
-_NODE_MAGIC = b"\x0c\xdb\x20\xde"
 _LONGEST_MANIFEST = 4 << 20
 _DATA = re.compile(rb"(?<![A-Za-z0-9_])d/[0-9a-f]{32}(?![0-9a-f])")
 
@@ -62,7 +60,7 @@ def _item(path: str, files: Mapping[str, FileStat], reader: Reader) -> Iterator[
         if last == MANIFEST:
             yield _manifest(path, name, files, reader)
         elif name.rpartition("/")[0].rpartition("/")[2] == "d":
-            yield _data(path + name, files[name], reader)
+            yield _data(path + name, files[name])
 
 
 def _by_metadata(path: str, files: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
@@ -72,10 +70,10 @@ def _by_metadata(path: str, files: Mapping[str, FileStat], reader: Reader) -> Ve
         return markers.broken(path + _METADATA, f"cannot be parsed: {error}")
     except OSError as error:
         return _unknown(path + _METADATA, error)
-    ocdbt = isinstance(metadata, dict) and metadata.get("use_ocdbt") is True
-    if ocdbt and MANIFEST not in files:
+    uses_ocdbt = isinstance(metadata, dict) and metadata.get("use_ocdbt") is True
+    if uses_ocdbt and MANIFEST not in files:
         return markers.missing(path.rstrip("/"), MANIFEST)
-    if ocdbt and not any(name.startswith("d/") or "/d/" in name for name in files):
+    if uses_ocdbt and not any(name.startswith("d/") or "/d/" in name for name in files):
         return markers.broken(path.rstrip("/"), "its manifest is there and none of its data")
     return None
 
@@ -89,7 +87,7 @@ def _manifest(path: str, name: str, files: Mapping[str, FileStat], reader: Reade
             data = file.read(_LONGEST_MANIFEST + 1)
     except OSError as error:
         return _unknown(path + name, error)
-    if not _sound(data):
+    if not ocdbt.is_sound(data):
         return markers.broken(path + name, f"{len(data)} bytes that are no whole manifest")
     folder = name[: -len(MANIFEST)]
     named = set(_DATA.findall(data))
@@ -102,26 +100,9 @@ def _manifest(path: str, name: str, files: Mapping[str, FileStat], reader: Reade
     )
 
 
-def _sound(data: bytes) -> bool:
-    from prune.integrity import crc32c
-
-    if len(data) < 18 or data[:4] != _MANIFEST_MAGIC or struct.unpack_from("<Q", data, 4)[0] != len(data):
-        return False
-    return crc32c.crc32c(data[:-4]) == int.from_bytes(data[-4:], "little")
-
-
-def _data(path: str, stat: FileStat, reader: Reader) -> Verdict | None:
-    """Data files have no end mark; one that begins with a node must hold it."""
-    if stat.size == 0:
-        return markers.broken(path, "0 bytes: nothing was written to it")
-    try:
-        with reader.open(path) as file:
-            head = file.read(12)
-    except OSError as error:
-        return _unknown(path, error)
-    if len(head) == 12 and head[:4] == _NODE_MAGIC and struct.unpack_from("<Q", head, 4)[0] > stat.size:
-        return markers.broken(path, f"{stat.size} bytes, its first node alone is longer: it was cut")
-    return None
+def _data(path: str, stat: FileStat) -> Verdict | None:
+    """What a data file begins and does not end is for the checks of formats to tell; an empty one begins nothing."""
+    return markers.broken(path, "0 bytes: nothing was written to it") if stat.size == 0 else None
 
 
 def _unknown(path: str, error: OSError) -> Verdict:

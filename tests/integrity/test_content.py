@@ -68,7 +68,7 @@ def test_a_zip_whose_members_all_match_is_intact(tmp_path: Path) -> None:
         ("hf_trainer", Health.WHOLE),
         ("accelerate_auto", Health.WHOLE),
         ("dcp_sync", Health.WHOLE),
-        ("orbax_killed_sync", Health.UNVERIFIED),
+        ("orbax_killed_sync", Health.WHOLE),
     ],
 )
 def test_real_complete_steps_are_as_good_as_their_format_can_tell(tree: str, health: Health, tmp_path: Path) -> None:
