@@ -71,10 +71,10 @@ def _threads_for(members: Members) -> int | None:
 
 
 def sidecars_of(members: Members, reader: Reader) -> Mapping[str, Expected]:
-    """What the ``.sha256`` files in a copy say of its other files. One that cannot be parsed says nothing."""
+    """What the files of hashes in a copy say of its other files. One that cannot be parsed says nothing."""
     found: dict[str, Expected] = {}
     for path, stat in sorted(members.files.items()):
-        if path.endswith(sidecar.SUFFIX) and stat.kind is Kind.FILE and 0 < stat.size <= sidecar.LONGEST:
+        if sidecar.holds_hashes(path) and stat.kind is Kind.FILE and 0 < stat.size <= sidecar.LONGEST:
             try:
                 with reader.open(path) as file:
                     hashes = sidecar.expected(path, file.read(sidecar.LONGEST), members.files)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from prune.integrity import sidecar
 from prune.layouts import rank_grid, trackers
 from prune.layouts.around import Around
 from prune.layouts.base import (
@@ -125,7 +126,7 @@ def incomplete(members: Members, reader: Reader) -> str | None:
     top = members.paths[0]
     files = members.below(top)
     if "metadata.json" in files:
-        return _broken_distributed(f"{top}/metadata.json", files, reader)
+        return _broken_distributed(f"{top}/metadata.json", files, reader) or _missing_by_hashes(top, files, reader)
     if ".metadata" in files:
         if _is_torch_dist(f"{top}/.metadata", reader):
             return "metadata.json missing: the save was not finalised"
@@ -144,6 +145,18 @@ def _broken_distributed(path: str, files: Mapping[str, FileStat], reader: Reader
     if backend != "zarr" and ".metadata" not in files:
         return ".metadata missing"
     return None
+
+
+def _missing_by_hashes(top: str, files: Mapping[str, FileStat], reader: Reader) -> str | None:
+    """What ``integrity.json``, which a save may write last, has a hash for and is not there."""
+    if sidecar.INTEGRITY not in files:
+        return None
+    try:
+        named = sidecar.parse_integrity(read_text(reader, f"{top}/{sidecar.INTEGRITY}", sidecar.LONGEST).encode())
+    except ValueError:
+        return f"{sidecar.INTEGRITY} cannot be parsed"
+    gone = next((name for name in sorted(named) if name not in files), None)
+    return f"{gone} missing, for which {sidecar.INTEGRITY} has a hash" if gone is not None else None
 
 
 def _is_torch_dist(path: str, reader: Reader) -> bool:

@@ -1,8 +1,9 @@
-"""``.sha256`` files: what sha256sum writes is read, what is written sha256sum takes."""
+"""Hashes beside the files: what sha256sum writes is read, what is written sha256sum takes."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune.integrity.sidecar import expected, parse, render
+from prune.integrity.sidecar import expected, parse, parse_integrity, render
 
 HASH, OTHER = "ab" * 32, "cd" * 32
 
@@ -80,3 +81,30 @@ def test_a_lone_digest_speaks_of_the_file_it_is_named_after() -> None:
 
 def test_names_that_are_not_there_say_nothing() -> None:
     assert expected("x.sha256", f"{HASH}  gone\n{HASH}  ../../etc/passwd\n".encode(), {"a": 1}) == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"files": []}',
+        b'{"algorithm": "md5", "files": {}}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"files": {"a"',
+    ],
+)
+def test_an_integrity_json_that_is_none_is_told(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_integrity(data)
+
+
+def test_an_integrity_json_speaks_of_its_own_directory_alone() -> None:
+    digest = "AB" * 32
+    data = json.dumps(
+        {"algorithm": "sha256", "files": {"a.pt": digest, "../b.pt": digest, "c.pt": 7, "gone.pt": digest}}
+    )
+    present = dict.fromkeys(("iter_1/a.pt", "iter_1/c.pt", "b.pt", "a.pt"))
+    assert expected("iter_1/integrity.json", data.encode(), present) == {"iter_1/a.pt": digest.lower()}

@@ -1,18 +1,30 @@
 """Megatron-LM and Megatron-Bridge, on directories built as their sources write them, with shards that torch wrote."""
 
+import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from prune import layouts
+from prune.integrity.content import check_content
 from prune.layouts.detect import detect
-from prune.model import Health, PointerState
+from prune.model import Health, PointerState, Verdict
 from prune.stores.local import LocalRoot
 from tests.layouts.helpers import Seen
 from tests.layouts.withdrawing import check_withdrawing
-from tests.trees.stacks import cut, megatron, megatron_bridge, megatron_ranks, put, put_shards, put_torch_tensors
+from tests.trees.stacks import (
+    cut,
+    megatron,
+    megatron_bridge,
+    megatron_ranks,
+    put,
+    put_json,
+    put_shards,
+    put_torch_tensors,
+)
 
 TRACKER = "latest_checkpointed_iteration.txt"
 
@@ -77,6 +89,43 @@ def test_shards_alone_are_broken(root: Path) -> None:
 def test_a_metadata_json_that_was_cut_is_broken(root: Path) -> None:
     cut(root / "iter_0000300" / "metadata.json", 0.5)
     assert "cannot be parsed" in Seen(root, "megatron-lm").verdict(300).detail
+
+
+def integrity(folder: Path) -> Path:
+    """Megatron's own hashes, as it writes them when all else is written."""
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    return put_json(folder / "integrity.json", {"algorithm": "sha256", "files": files})
+
+
+def by_content(root: Path, step: int) -> Verdict:
+    seen = Seen(root, "megatron-lm")
+    return check_content(seen.members(step), seen.view.reader, known=seen.verdict(step))
+
+
+def test_megatrons_own_hashes_vouch_for_a_step_and_tell_a_shard_that_rotted(root: Path) -> None:
+    integrity(root / "iter_0000300")
+    assert by_content(root, 300).health is Health.INTACT
+    shard = root / "iter_0000300" / "__0_0.distcp"
+    times = shard.stat()
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    verdict = by_content(root, 300)
+    assert verdict.health is Health.BROKEN
+    assert "__0_0.distcp: expected SHA-256" in str(verdict.detail)
+
+
+def test_what_megatrons_hashes_name_must_be_there(root: Path) -> None:
+    put(root / "iter_0000300" / "tokenizer.model", "words")
+    path = integrity(root / "iter_0000300")
+    assert Seen(root, "megatron-lm").verdict(300).health is Health.WHOLE
+    (root / "iter_0000300" / "tokenizer.model").unlink()
+    verdict = Seen(root, "megatron-lm").verdict(300)
+    assert verdict.health is Health.BROKEN
+    assert "tokenizer.model missing" in str(verdict.detail)
+    cut(path)
+    assert Seen(root, "megatron-lm").verdict(300).health is Health.BROKEN
 
 
 def test_a_killed_delete_that_left_the_metadata_is_broken(root: Path) -> None:
