@@ -26,6 +26,7 @@ _BEGINNINGS: Mapping[str, tuple[Check, ...]] = {  # extensions that promise thei
     "h5": (hdf5.looks_like,),
     "hdf5": (hdf5.looks_like,),
 }
+_JSON = re.compile(r"(?:.*/)?(?:_METADATA|_CHECKPOINT_METADATA|_sharding|array_metadatas/process_\d+)")  # of Orbax
 _TEMPORARY = re.compile(r"(?P<final>.+)\.(?:part|partial|tmp|incomplete|atomic_tmp|staging)")
 SAFETENSORS_TEMPORARY = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
@@ -64,7 +65,11 @@ def must_have_bytes(path: str) -> bool:
     name = name_of(path)
     if name == dcp.NAME or dcp.RANK_METADATA.fullmatch(name) or tensorflow.DATA.fullmatch(name):
         return True
-    return extension(path) == "json" or (extension(path) in PAYLOAD and extension(path) != "distcp")
+    return _is_json(path) or (extension(path) in PAYLOAD and extension(path) != "distcp")
+
+
+def _is_json(path: str) -> bool:
+    return extension(path) == "json" or _JSON.fullmatch(path) is not None
 
 
 def broken(path: str, why: str) -> Verdict:
@@ -114,7 +119,7 @@ def check_for(path: str) -> Check | None:
         return ocdbt.check
     if found == "distcp":
         return lambda _: False  # its metadata tells
-    return json_text.check if found == "json" else None
+    return json_text.check if _is_json(path) else None
 
 
 def _by_content(window: Window) -> bool:

@@ -44,3 +44,12 @@ def test_json_with_zero_bytes_in_its_middle_is_broken(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_other_text_under_that_name_is_let_be(text: bytes, tmp_path: Path) -> None:
     assert health_beside(text, tmp_path) is WHOLE
+
+
+@pytest.mark.parametrize("name", ["_METADATA", "_sharding", "array_metadatas/process_0"])
+@pytest.mark.parametrize("keep", [0, 0.5, -1])
+def test_what_orbax_writes_as_json_without_saying_so_is_held_to_it(name: str, keep: float, tmp_path: Path) -> None:
+    folder = write(tmp_path, {"good.pt": torch_file(), name: SMALL})
+    assert examined(folder).health is WHOLE
+    (folder / name).write_bytes(SMALL[: int(len(SMALL) * keep) if keep >= 0 else -1])
+    assert examined(folder).health is BROKEN
