@@ -45,7 +45,7 @@ _NAME = re.compile(
     rf"\.(?P<ending>{'|'.join(map(re.escape, _ENDINGS))})",
     re.DOTALL,
 )
-_SHARD = re.compile(r"(?P<stem>.+)_[0-9]{5}\.weights\.h5", re.DOTALL)
+_SHARD = re.compile(r"(?P<stem>.+)_(?P<number>[0-9]{5})\.weights\.h5", re.DOTALL)
 _DEFAULT_MONITOR = "val_loss"  # of ModelCheckpoint: what a number without a name is taken for
 
 
@@ -77,9 +77,16 @@ class Keras(Around):
         return _numbered(entry)
 
     def settle(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """A shard is one only beside its index; without, the same name is that of a whole file."""
+        """A name like a shard's is one in a run of sharded saves, with its index or, unfinished, without; in any other
+        run the same name is that of a whole file."""
+        sharded = {claim.series for claim in claims if claim.part is Part.PAYLOAD and claim.path.endswith(_INDEX)}
+        sharded |= _alike(claims)
         there = {claim.path for claim in claims}
-        return series.settle([_whole_or_shard(claim, there) for claim in claims])
+        first: dict[tuple[str, int | None], str] = {}
+        for claim in sorted(claims, key=lambda claim: claim.path):
+            if claim.part is Part.SIDECAR and _SHARD.fullmatch(claim.path):
+                first.setdefault((claim.series, claim.step), claim.path)
+        return series.settle([_whole_or_shard(claim, there, sharded, set(first.values())) for claim in claims])
 
     def collisions(self, claims: Sequence[Claim]) -> str | None:
         return series.collision(claims)
@@ -93,6 +100,8 @@ class Keras(Around):
             verdict = _missing_shard(path, members, reader) if path.endswith(_INDEX) else None
             if verdict:
                 return verdict
+            if (index := _lost_index(path, members)) is not None:
+                return markers.missing(path, index)
         return super().examine(members, reader)
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
@@ -129,11 +138,40 @@ def _numbered(entry: Entry) -> Claim | None:
     return Claim(entry.path, entry.kind, Part.PAYLOAD, int(found["step"]), found["prefix"])
 
 
-def _whole_or_shard(claim: Claim, there: set[str]) -> Claim:
+def _whole_or_shard(claim: Claim, there: set[str], sharded: set[str], first: set[str]) -> Claim:
     shard = _SHARD.fullmatch(claim.path) if claim.part is Part.SIDECAR else None
     if shard is None or f"{shard['stem']}{_INDEX}" in there:
         return claim
+    if claim.series in sharded:
+        return replace(claim, part=Part.PAYLOAD) if claim.path in first else claim
     return _numbered(Entry(claim.path, claim.kind)) or replace(claim, part=Part.PAYLOAD)
+
+
+def _alike(claims: Iterable[Claim]) -> set[str]:
+    """Series of which several steps have shards numbered from nought: sharded, though no index is left."""
+    numbers: dict[str, dict[int | None, set[int]]] = {}
+    for claim in claims:
+        shard = _SHARD.fullmatch(claim.path) if claim.part is Part.SIDECAR else None
+        if shard is not None:
+            numbers.setdefault(claim.series, {}).setdefault(claim.step, set()).add(int(shard["number"]))
+    return {
+        name
+        for name, steps in numbers.items()
+        if len(steps) > 1 and all(found == set(range(len(found))) for found in steps.values())
+    }
+
+
+def _lost_index(path: str, members: Members) -> str | None:
+    """The index that a shard of this step lacks: Keras writes it when all shards are written."""
+    folder, slash, name = path.rpartition("/")
+    shard = _SHARD.fullmatch(name)
+    of = _NAME.fullmatch(f"{shard['stem']}{_INDEX}") if shard else None
+    if shard is None or of is None or int(of["step"]) != members.step:
+        return None
+    if len(members.paths) == 1 and int(shard["number"]) == members.step:
+        return None  # ``run3_00003.weights.h5`` is also a whole file's name, and the step's only one
+    index = f"{shard['stem']}{_INDEX}"
+    return None if f"{folder}{slash}{index}" in members.files else index
 
 
 def _in_names(claims: Iterable[Claim]) -> dict[str, float]:

@@ -121,6 +121,28 @@ def test_an_index_of_shards_that_was_cut_breaks_the_step(sharded: Path) -> None:
     assert Seen(sharded, "keras").verdict(2).health is Health.BROKEN
 
 
+@pytest.mark.parametrize("gone", [(2,), (1, 2)])
+def test_shards_whose_index_was_never_written_are_a_broken_step_and_no_epochs(
+    sharded: Path, gone: tuple[int, ...]
+) -> None:
+    for step in gone:
+        (sharded / f"cp-{step:04d}.weights.json").unlink()
+        (sharded / f"cp-{step:04d}.weights.json.sha256").write_text("0" * 64)
+    seen = Seen(sharded, "keras")
+    assert (seen.steps, seen.collision, seen.listing.foreign) == ([1, 2], None, 0)
+    for step in (1, 2):
+        verdict = seen.verdict(step)
+        assert verdict.health is (Health.BROKEN if step in gone else Health.WHOLE)
+        assert step not in gone or f"cp-{step:04d}.weights.json is missing" in verdict.detail
+    assert {path.name for path in sharded.glob("cp-0002*")} == set(seen.members(2).files)
+
+
+def test_a_run_whose_number_stands_before_the_epochs_is_no_shards(tmp_path: Path) -> None:
+    for epoch in (1, 2, 3):
+        (tmp_path / f"run2_{epoch:05d}.weights.h5").write_bytes(b"x")
+    assert Seen(tmp_path, "keras").steps == [1, 2, 3]
+
+
 def test_the_index_of_shards_is_withdrawn_first(sharded: Path) -> None:
     order = check_withdrawing(Seen(sharded, "keras"), 1, lambda at: (at / "cp-0001.weights.json").exists())
     assert order[0] == "cp-0001.weights.json"
