@@ -189,9 +189,15 @@ class Checking:
         if self.means.check != "sha256" or not copy.health.restorable:
             return Look(copy)
         known = None if self.means.again else self.ledger.known(self.site.by_name(copy.replica), copy)
-        if known is not None and all(manifest.created_at_ns <= known[1] for manifest in manifests):
+        if known is not None and self._still_says_all(copy, *known, manifests):
             return Look(_after_check(copy, *known))
         return Look(copy, weight(members) or 1)
+
+    @staticmethod
+    def _still_says_all(copy: Copy, verdict: Verdict, at_ns: int, manifests: Sequence[Manifest]) -> bool:
+        """Whether reading again could tell no more: no manifest came since, nor one that is as old as what it names."""
+        undecided = verdict.health in (Health.WHOLE, Health.UNVERIFIED)
+        return not (undecided and copy.content) and all(each.created_at_ns <= at_ns for each in manifests)
 
     def _content(self, copy: Copy, replica: OpenReplica, threads: int | None) -> Verdict:
         from prune.integrity.content import check_content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from prune.planner.words import count
 from prune.report.json import block_to_json
 from prune.report.lines import Cell, Report, line, printable
 from prune.seal import Refused, Sealing
@@ -48,7 +49,7 @@ def sealed_report(found: Sequence[Sealing], *, verbose: bool = False) -> Report:
 def _run_report(run: Sealing, *, verbose: bool) -> Report:
     report: Report = [line(Cell(printable(run.run), "strong"), f": {_headline(run)}")]
     for each in run.sealed if verbose else run.sealed[:_SHOWN]:
-        text = f"sealed step {each.step} on {each.replica}: {each.files} files, {format_size(each.bytes)}"
+        text = f"sealed step {each.step} on {each.replica}: {count(each.files, 'file')}, {format_size(each.bytes)}"
         report.append(line(text, indent=2))
     if not verbose and len(run.sealed) > _SHOWN:
         report.append(line(Cell(f"… and {len(run.sealed) - _SHOWN} more; --verbose shows all", "dim"), indent=2))

@@ -14,7 +14,7 @@ from prune.errors import UsageError
 from prune.inventory.gather import survey
 from prune.inventory.site import open_site
 from prune.journal import Event, Journal, open_journal
-from prune.model import Block
+from prune.model import Block, Health, Verdict
 from prune.seal.deciding import Deciding, is_fresh
 from prune.seal.outcome import Refused, Sealed, Sealing
 from prune.seal.writing import Writing
@@ -88,7 +88,10 @@ def seal_run(
                 deciding.consider(copy, being_written=copy.step in writing)
         done = Writing(site, sidecar)
         done.write(deciding.ready, wait_ns=wait_ns)
-    now = means.clock()
+        now = means.clock()
+        for copy in done.proven:  # its manifest was made of what was just read
+            if (root := site.by_name(copy.replica).root) is not None:
+                journal.verified(root.real, copy.paths, copy.identity, Verdict(Health.INTACT), now)
     journal.add([Event(now, run.name, "sealed", each.step, each.replica) for each in done.sealed])
     refused = (*deciding.refused, *done.refused)
     return Sealing(run.name, tuple(done.sealed), deciding.already, refused, tuple(done.failed), tuple(done.blocks))

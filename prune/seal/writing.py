@@ -26,6 +26,7 @@ class Writing:
     site: Site
     sidecar: bool
     sealed: list[Sealed] = field(default_factory=list)
+    proven: list[Copy] = field(default_factory=list)  # what their new manifests were made of
     refused: list[Refused] = field(default_factory=list)
     failed: list[Refused] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Writing:
                     companion = Companion(replica.control.folder, place + _SEALING, place + ".json")
                     companion.write(serialise(manifest))
                     companion.install()
+                self.proven.append(copy)
             sidecars = self._sidecars(replica, copy, ready.manifests) if self.sidecar else False
         except OSError as error:
             self.failed.append(Refused.of(copy, error.strerror or str(error)))

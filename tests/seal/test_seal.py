@@ -11,6 +11,7 @@ import pytest
 
 import prune
 from prune.errors import UsageError
+from prune.model import Health
 from prune.seal import Sealing, seal_all
 from prune.verify import verify
 from tests.publish.looking import fits, manifest, manifests
@@ -75,6 +76,22 @@ def test_what_was_sealed_verifies_as_intact(tmp_path: Path, state: Path) -> None
     os.utime(root / "step_0010.pt", (time.time() - 9999, time.time() - 9999))
     checked = verify(settings_of(run_of(root), state=state))[0]
     assert {copy.step: copy.health for copy in checked.copies} == {10: "broken", 20: "intact"}
+
+
+def test_what_has_no_checksums_of_its_own_verifies_as_intact_once_it_is_sealed(tmp_path: Path, state: Path) -> None:
+    root = unpack("safetensors_unpadded", tmp_path)
+    run = settings_of(run_of(root), state=state)
+    assert {copy.health for copy in verify(run)[0].copies} == {Health.WHOLE}
+    seal(root, state)
+    assert {copy.health for copy in verify(run)[0].copies} == {Health.INTACT}
+
+
+def test_what_was_sealed_elsewhere_is_held_to_its_manifest(tmp_path: Path, state: Path) -> None:
+    root = unpack("safetensors_unpadded", tmp_path)
+    run = settings_of(run_of(root), state=state)
+    verify(run)
+    seal(root, tmp_path / "other" / "prune.db")
+    assert {copy.health for copy in verify(run)[0].copies} == {Health.INTACT}
 
 
 def test_only_the_steps_given_are_sealed(tmp_path: Path, state: Path) -> None:
