@@ -51,8 +51,12 @@ def diagnose(
 
 
 def _whole_step(reading: Reading, look: Look, home: Home | None) -> tuple[Look, Home | None]:
-    """Where the file itself shows nothing, its step's other files may: a shard is missing, a marker was not written."""
-    if home is None or look.health is Health.BROKEN or not look.exists:
+    """Where the file itself shows nothing, its step's other files may: a shard is missing, a marker was not written.
+
+    A log that tells of damage may name a file last that is not there and need not be.
+    """
+    damaged = reading.cause is not None and reading.cause.signature.trouble is Trouble.DAMAGED
+    if home is None or look.health is Health.BROKEN or not (look.exists or damaged):
         return look, home
     if home.path is not None and home.path != look.path and os.path.isdir(home.path):
         around = look_at(home.path)

@@ -25,13 +25,14 @@ _NAMED = frozenset({
 _CODE = re.compile(
     r"site-packages|dist-packages|\.(?:py|pyc|so|cc|cpp|cu|h|log|txt|yaml|yml|toml|whl)\Z|\Aarchive/", re.I
 )
+_UNFILLED = re.compile(r"\{[^{}]*\}|%[sd(]")  # a line of code with the path yet to be made
 _BACK, _FORWARD = 120, 30  # lines around a trouble that may name its file
 _INDIRECT = frozenset({"latest", "checkpoint"})  # words of everyday sentences too: names only as part of a path
 
 
 def names_checkpoint(line: str) -> bool:
-    """Whether a line names something that looks like a checkpoint or a file of one."""
-    return next(found_in(line), None) is not None
+    """Whether a line names something that looks like a checkpoint or a file of one, or code in it that will."""
+    return next(_like_checkpoints(line), None) is not None
 
 
 def candidates(lines: Sequence[str], number: int) -> list[str]:
@@ -52,6 +53,10 @@ def candidates(lines: Sequence[str], number: int) -> list[str]:
 
 def found_in(line: str) -> Iterator[str]:
     """Paths in a line that look like checkpoints, quoted ones first: they may hold spaces."""
+    return (path for path in _like_checkpoints(line) if not _UNFILLED.search(path))
+
+
+def _like_checkpoints(line: str) -> Iterator[str]:
     for match in _QUOTED.finditer(line):
         if _looks_like(match["path"]):
             yield match["path"]

@@ -106,7 +106,7 @@ _DAMAGED: tuple[_Entry, ...] = (
     ("tensorstore-damage", r"DATA_LOSS:|OUT_OF_RANGE: Requested byte range", "a data file is cut or damaged", CUT),
     # Hugging Face
     ("hf-load", r"Unable to load weights from pytorch checkpoint file", "the weights cannot be read", CUT),
-    ("json-cut", r"JSONDecodeError: (Expecting|Unterminated|Extra data)",
+    ("json-cut", r"JSONDecodeError: (Expecting|Unterminated|Extra data|Invalid control)|is not a valid JSON file",
      "a small file of the checkpoint is empty or cut",
      CUT, "traceback"),
 )  # fmt: skip
@@ -163,7 +163,8 @@ _SAVE: tuple[_Entry, ...] = (
      "traceback"),
     ("file-too-large", r"File too large|\bEFBIG\b|Errno 27\b", "the file system or a limit takes no file of that size",
      "a limit on the size of files (ulimit -f, FAT)", "traceback"),
-    ("torch-write-failed", r"PytorchStreamWriter failed|inline_container\.cc.*(unexpected pos|file write failed)",
+    ("torch-write-failed",
+     r"PytorchStreamWriter failed|inline_container\.cc.*(unexpected pos|file write failed)|basic_ios::clear: iostream",
      "torch.save could not write the file to its end", FULL + "; or a quota is used up, or the mount went away"),
 )  # fmt: skip
 _STORAGE: tuple[_Entry, ...] = (
@@ -194,6 +195,8 @@ _OTHER: tuple[_Entry, ...] = (
     ("shared-memory", r"DataLoader worker .* is killed by signal|insufficient shared memory", "a data loader died",
      OTHER),
     ("import", r"ModuleNotFoundError|ImportError|Can't get attribute", "code that is needed is not installed", OTHER),
+    ("no-room", r"No space left on device|\bENOSPC\b|Disk quota exceeded|\bEDQUOT\b",
+     "a disk or a quota had no room; no checkpoint is named where that was met", OTHER),
     ("permission", r"Permission denied|\bEACCES\b", "this user may not read or write there", OTHER),
     ("loss", r"loss (is|became) nan|nan loss|non-finite (loss|grad)", "the training diverged", OTHER),
 )  # fmt: skip

@@ -54,6 +54,22 @@ def test_a_file_that_is_gone_is_told_and_its_run_is_found(tmp_path: Path) -> Non
     assert found.resume.step == 10
 
 
+def test_where_the_log_ends_with_a_file_that_need_not_be_there_the_damaged_one_of_its_step_is_told(
+    tmp_path: Path,
+) -> None:
+    """Each rank of a distributed load looks for metadata of its own once the common ones cannot be read."""
+    root = unpack("dcp_newest_metadata_truncated", tmp_path)
+    log = (
+        "Traceback (most recent call last):\nAssertionError: global metadata read failed: pickle data was truncated; "
+        f"rank local metadata read failed: No such file or directory: '{root}/step-100/__0.metadata'"
+    )
+    found = diagnose(log)
+    assert found.look is not None
+    assert str(found.look.detail).startswith("step-100/.metadata")
+    assert found.resume is not None
+    assert found.resume.step == 90
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

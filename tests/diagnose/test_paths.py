@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from prune.diagnose.paths import candidates, found_in
+from prune.diagnose.paths import candidates, found_in, names_checkpoint
 
 FOUND = [
     ("OSError: cannot load '/runs/a b/step_0100.pt'", "/runs/a b/step_0100.pt"),
@@ -26,6 +26,8 @@ NOT_FOUND = [
     "step 100 of 500",
     "https://example.com/step_5.pt",
     "see /var/log/step-10/train.log",
+    """    state = torch.load(f'{out}/step_{step}.pt')""",
+    "    path = '%s/step_%d.pt' % (out, step)",
 ]
 
 
@@ -37,6 +39,10 @@ def test_a_path_of_a_checkpoint_is_found_in_its_line(line: str, path: str) -> No
 @pytest.mark.parametrize("line", NOT_FOUND)
 def test_code_and_words_are_no_checkpoints(line: str) -> None:
     assert list(found_in(line)) == []
+
+
+def test_code_that_makes_a_path_of_a_checkpoint_speaks_of_one() -> None:
+    assert names_checkpoint("    state = np.load(f'{out}/step_{step}.npy')")
 
 
 def test_the_path_nearest_above_the_trouble_comes_first() -> None:

@@ -94,6 +94,8 @@ SAID = [
     ("file-too-large", "Traceback (most recent call last):\n  torch.save(state, path)\nOSError: [Errno 27] File "
      "too large"),
     ("torch-write-failed", "RuntimeError: [enforce fail at inline_container.cc:664] . unexpected pos 64 vs 0"),
+    ("json-cut", "OSError: It looks like the config file at 'a/checkpoint-30/config.json' is not a valid JSON file."),
+    ("torch-write-failed", "RuntimeError: basic_ios::clear: iostream error"),
     ("torch-write-failed", "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed"),
     ("stale-handle", "OSError: [Errno 116] Stale file handle: '/mnt/runs/step_100.pt'"),
     ("io-error", "OSError: [Errno 5] Input/output error: '/mnt/runs/step_100.pt'"),
@@ -119,6 +121,7 @@ OTHER = [
     ("weights-only", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"),
     ("shared-memory", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error."),
     ("import", "ModuleNotFoundError: No module named 'flash_attn'"),
+    ("no-room", "OSError: [Errno 28] No space left on device: '/tmp/triton/cache'"),
     ("permission", "PermissionError: [Errno 13] Permission denied: '/data/tokens.bin'"),
     ("loss", "FloatingPointError: loss became nan at step 12"),
 ]
@@ -130,7 +133,6 @@ NOTHING = [
     "ValueError: invalid literal for int() with base 10: 'x'",
     "KeyError: 'input_ids'",
     "FileNotFoundError: [Errno 2] No such file or directory: '/data/corpus/train.jsonl'",
-    "OSError: [Errno 28] No space left on device: '/tmp/triton/cache'",
     "EOFError: EOF when reading a line",
     "bash: line 3: syntax error near unexpected token `done'",
 ]
