@@ -10,19 +10,22 @@
 
 Lightning's own save goes through the system's directory for temporaries; where that is another file system, it is a
 plain copy onto the final name, and a kill leaves half a checkpoint there. Give ``save_top_k=-1``, so that there is one
-janitor in the house.
+janitor in the house. Strategies that write a directory of shards do so without the CheckpointIO: ``published`` is for
+those.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prune.checking import Check
 from prune.errors import UsageError
 from prune.integrations.background import LEAVING_SECONDS, Background, Failure, Work
+from prune.integrations.ranks import published_together
 from prune.integrations.torch import resume_together, save
 from prune.layouts.base import Entry
 from prune.layouts.lightning import Lightning
@@ -40,7 +43,8 @@ else:
         from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
         from pytorch_lightning.callbacks import Callback
 
-__all__ = ["PruneCallback", "PublishedCheckpointIO", "resume_checkpoint"]
+__all__ = ["PruneCallback", "PublishedCheckpointIO", "published", "resume_checkpoint"]
+S = TypeVar("S", bound=Any)
 _log = logging.getLogger("prune")
 
 
@@ -58,7 +62,7 @@ class PublishedCheckpointIO(TorchCheckpointIO):  # type: ignore[misc, unused-ign
     """Writes each checkpoint file beside its final name, with its manifest, and renames it when it is on disk.
 
     ``root`` is the run's root, where checkpoints lie deeper than directly in it. A path of another file system
-    (``s3://…``) is left to Lightning, and so are sharded directories, which never come here.
+    (``s3://…``) is left to Lightning. Sharded directories never come here: see :func:`published`.
     """
 
     def __init__(self, root: StrPath | None = None) -> None:
@@ -73,6 +77,37 @@ class PublishedCheckpointIO(TorchCheckpointIO):  # type: ignore[misc, unused-ign
             return
         os.makedirs(os.path.dirname(text) or ".", exist_ok=True)
         save(checkpoint, text, step=_step(text, checkpoint), root=self._root)
+
+
+def published(strategy: S, *, root: StrPath | None = None) -> S:
+    """The same strategy, whose directories of shards appear when every process has written its part::
+
+        Trainer(strategy=published(FSDPStrategy(state_dict_type="sharded")), …)
+
+    It is for FSDP, model parallelism and DeepSpeed, which write such directories in place. What the strategy saves as
+    one file goes through the CheckpointIO as before. ``root`` and errors are those of
+    :func:`prune.integrations.torch.published_together`.
+    """
+    saves = strategy.save_checkpoint
+
+    @functools.wraps(saves)
+    def save_checkpoint(checkpoint: dict[str, Any], filepath: StrPath, storage_options: Any = None) -> None:
+        text = os.fsdecode(strategy.broadcast(filepath))
+        if not _shards(strategy) or storage_options is not None or "://" in text:
+            saves(checkpoint, filepath, storage_options)
+            return
+        with published_together(text, step=_step(text, checkpoint), root=root) as folder:
+            saves(checkpoint, folder)
+
+    strategy.save_checkpoint = save_checkpoint
+    return strategy
+
+
+def _shards(strategy: Any) -> bool:
+    """Whether a strategy writes a directory now. FSDP and model parallelism can do either, DeepSpeed only that."""
+    kind = getattr(strategy, "_state_dict_type", None)
+    together = getattr(strategy, "_save_distributed_checkpoint", False)
+    return kind == "sharded" or bool(together) or hasattr(strategy, "deepspeed_engine")
 
 
 def _step(path: str, checkpoint: dict[str, Any]) -> int:

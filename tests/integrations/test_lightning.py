@@ -147,3 +147,34 @@ def test_without_a_place_for_checkpoints_it_says_so_at_the_beginning() -> None:
 
     with pytest.raises(UsageError, match="dirpath"):
         PruneCallback().on_fit_start(Trainer(), None)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_directory_of_shards_appears_when_every_process_has_written_and_is_pruned_like_any_step(
+    root: Path, state: Path, processes: int
+) -> None:
+    told = trained(root, "--sharded", str(processes), "--last", "--config", configure(root), state=state)
+    assert told["failures"] == []
+    assert names(root) == checkpoints(8, 10, 12) | {"last.ckpt"}
+    shards = {f"__{rank}_0.distcp" for rank in range(processes)}
+    assert set(os.listdir(root / name(12))) == shards | {".metadata", "meta.pt"}
+    manifest = json.loads((root / ".prune" / "manifests" / f"{name(12)}.json").read_text())
+    assert manifest["step"] == 12
+
+    again = trained(root, "--sharded", str(processes), "--resume", "--steps", "14", state=state)
+    assert (again["resumed"], again["step"]) == (str(root / name(12)), 14)
+
+
+def test_after_a_kill_in_the_middle_of_a_sharded_save_no_name_shows_it(root: Path, state: Path) -> None:
+    trained(root, "--sharded", "1", state=state, kill_at=f"{name(8)}/meta.pt")
+    assert names(root) == checkpoints(2, 4, 6)
+    told = trained(root, "--sharded", "1", "--resume", "--config", configure(root), state=state)
+    assert (told["resumed"], told["step"], told["failures"]) == (str(root / name(6)), 12, [])
+    assert names(root) == checkpoints(8, 10, 12)
+    assert os.listdir(root / ".prune" / "staging") == []
+
+
+def test_lightnings_own_sharded_save_that_was_killed_is_passed_over(root: Path, state: Path) -> None:
+    trained(root, "--sharded", "1", "--plain", state=state, kill_at=f"{name(8)}/meta.pt")
+    assert names(root) == checkpoints(2, 4, 6, 8)
+    assert resume_checkpoint(root) == str(root / name(6))
