@@ -15,6 +15,7 @@ from prune.errors import Blocked, Damaged, Failed, NothingYet, PruneError
 from prune.inventory.gather import gather
 from prune.inventory.site import Site, open_site
 from prune.journal import Event, Journal, open_journal
+from prune.journal.own import marking
 from prune.model import Attention, Candidate, Copy, Health, Inventory, PointerState
 from prune.settings.schema import RunSettings, Settings
 from prune.stores.there import is_there
@@ -163,6 +164,7 @@ def searching(run: RunSettings, terms: Terms, journal: Journal) -> Iterator[Sear
     raw = replace(run, guards=replace(run.guards, in_flight=_NEVER_NS))
     now = terms.means.clock()
     with open_site(raw) as site:
+        journal = marking(journal, site)
         inventory = gather(site, now_ns=now, evidence=journal.evidence)
         checking = Checking(site, terms.means, Ledger(journal))
         teller = _Teller(run.name, journal, terms)

@@ -12,6 +12,7 @@ from prune.integrity import compare
 from prune.inventory.gather import survey
 from prune.inventory.site import Site, open_site
 from prune.journal import Journal, open_journal
+from prune.journal.own import marking
 from prune.model import Attention, Block, Copy, Health, Inventory
 from prune.settings.schema import RunSettings, Settings
 
@@ -71,7 +72,7 @@ def verify_run(run: RunSettings, steps: frozenset[int], *, means: Means, journal
             if not steps or step in steps
             for copy in inventory.copies[step].values()
         ]
-        work = Checking(site, means, Ledger(journal))
+        work = Checking(site, means, Ledger(marking(journal, site)))
         found = work.all_of(copies)
         found = _against_siblings(inventory, found)
         if means.check == "sha256":

@@ -26,6 +26,7 @@ def command(screen: Screen, chosen: Chosen, step: str) -> int:
     from prune import engine
     from prune.cli.arguments import step_argument
     from prune.journal import open_journal
+    from prune.journal.own import of_one_run
     from prune.report.explained import EXPLAIN_SCHEMA, Explained, explained_report, explained_to_json
     from prune.report.render import show
 
@@ -36,7 +37,8 @@ def command(screen: Screen, chosen: Chosen, step: str) -> int:
     found = []
     for run in settings.runs:
         _, plan = engine.look_at(run, now_ns=now, evidence=journal.evidence, judge_all=True)
-        events = journal.history(run.name, step=number)
+        primary = plan.replicas[0]
+        events = of_one_run(journal.history(run.name, step=number), primary.root, primary.identity)
         found.append(Explained(number, plan, _tombstones(run, number), events))
     journal.close()
     if screen.json:

@@ -19,6 +19,7 @@ from prune.engine import Conduct
 from prune.inventory import gather, open_site
 from prune.inventory.site import Site, read_space
 from prune.journal import Event, Journal
+from prune.journal.own import marking
 from prune.model import (
     Attention,
     Block,
@@ -41,6 +42,7 @@ def apply_run(
 ) -> RunOutcome:
     """Deletes what a fresh plan deletes, cut down to ``reviewed`` where there is one. Never raises for a replica."""
     with open_site(run) as site, Locks() as locks:
+        journal = marking(journal, site)
         free_before = _free(site)
         now = conduct.clock()
         inventory = gather(

@@ -14,6 +14,7 @@ from prune.deletion.turns import take_turn
 from prune.errors import Blocked, Failed, UsageError
 from prune.inventory.site import OpenReplica, Site, look_afresh, open_control, open_site
 from prune.journal import Event, Journal
+from prune.journal.own import marking
 from prune.model import Pin
 from prune.settings.schema import RunSettings
 
@@ -35,6 +36,7 @@ def undo(run: RunSettings, plan_id: str | None, *, now_ns: int, wait_ns: int, jo
     """
     result = Settled()
     with open_site(run) as site, Locks() as locks:
+        journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
         for replica, withdrawal in reversed(_trashed(site)):  # a step is back before what was taken out of it is
             wanted = withdrawal.plan == plan_id if plan_id is not None else withdrawal.why in ("pruned", THINNED)
@@ -48,6 +50,7 @@ def purge(run: RunSettings, *, now_ns: int, wait_ns: int, journal: Journal) -> S
     """Empties the trash of every replica now. Raises Blocked as ``undo`` does."""
     result = Settled()
     with open_site(run) as site, Locks() as locks:
+        journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
         for replica, withdrawal in _trashed(site):
             _empty((replica, withdrawal), result)
@@ -66,6 +69,7 @@ def adopt(run: RunSettings, name: str, *, now_ns: int, wait_ns: int, journal: Jo
         known = ", ".join(replica.name for replica in run.replicas)
         raise UsageError(f"run {run.name} has no replica {name!r}", mend=f"it has: {known}")
     with open_site(run) as site, Locks() as locks:
+        journal = marking(journal, site)
         adopted = site.by_name(name)
         if adopted.root is None:
             raise Blocked(f"{adopted.settings.root} cannot be opened", mend="mount it first, then adopt it")

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from prune.errors import UsageError
 from prune.inventory import open_site
 from prune.journal import Journal, open_journal
+from prune.journal.own import marking
 from prune.mirror.job import Job
 from prune.mirror.outcome import Conduct, Copied, Mirrored
 from prune.settings.schema import RunSettings, Settings
@@ -63,7 +64,7 @@ def mirror_run(
 ) -> Mirrored:
     """One run's pass; its trouble stands in the outcome. ``state`` is where history stands, for making room."""
     with open_site(run) as site:
-        return Job(site, journal, conduct, state, steps, source).run()
+        return Job(site, marking(journal, site), conduct, state, steps, source).run()
 
 
 def _check_source(runs: Iterable[RunSettings], source: str, steps: frozenset[int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from prune.journal.base import Event
+from prune.journal.own import MARKS
 from prune.report.lines import Cell, Grid, printable
 from prune.report.times import iso
 from prune.settings.units import format_size
@@ -47,7 +48,7 @@ def event_detail(event: Event) -> str:
     """What an event's data say, as words."""
     parts = []
     for key, value in event.data.items():
-        if value in (None, "", [], 0) or key in ("purged", "ok", "files"):
+        if value in (None, "", [], 0) or key in ("purged", "ok", "files", *MARKS):
             continue
         if key == "bytes" and isinstance(value, int):
             parts.append(format_size(value))

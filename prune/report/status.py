@@ -9,6 +9,7 @@ from typing import Any
 
 from prune.forecast import Forecast, forecast, recent_saves
 from prune.journal.base import Journal
+from prune.journal.own import of_one_run
 from prune.model import RunPlan
 from prune.report.json import attention_to_json, block_to_json, bytes_to_free, candidate_to_json, replica_to_json
 from prune.report.lines import Cell, Line, Report, line, listed, printable
@@ -34,8 +35,9 @@ class Standing:
 
 def standing(plan: RunPlan, journal: Journal, now_ns: int) -> Standing:
     """What a plan and the history tell of a run."""
-    passes = journal.history(plan.run, kinds=("pass",), limit=200)
-    deleted = journal.history(plan.run, kinds=("deleted",), limit=1)
+    primary = plan.replicas[0]
+    passes = of_one_run(journal.history(plan.run, kinds=("pass",), limit=200), primary.root, primary.identity)
+    deleted = of_one_run(journal.history(plan.run, kinds=("deleted",), limit=200), primary.root, primary.identity)
     return Standing(
         plan,
         health_counts(plan),
