@@ -12,7 +12,7 @@ from prune.audit.writes import MEMORY, Write, argument, is_in_archive, last, wri
 
 # A source in which none of these stands writes nothing that is looked for; most sources are of that kind.
 _TELLING = re.compile(
-    r"save_(?:file|model|safetensors)\b|\bsavez?(?:_compressed)?\(|\bdump\(|write_(?:bytes|text)\(|\bcopy2?\(|copyfile|copytree|"
+    r"save_(?:file|model|safetensors|pretrained|weights)\b|\bsavez?(?:_compressed)?\(|\bdump\(|write_(?:bytes|text)\(|\bcopy2?\(|copyfile|copytree|"
     r"copy_files|\bcp\(|\bmove\(|\bopena?\(|open_file\(|open_output_stream|\.compress\(|\bsystem\(|\bpopen\(|subprocess|"
     r"ZipFile\(|\.File\(|\bsh\."
 )
@@ -51,6 +51,8 @@ def _safe_form(write: Write, target: str) -> str:
         )
     if write.why == POINTER:
         return f"write {target} + '.tmp', fsync it, os.replace it onto {target}"
+    if write.writer.endswith(".save_pretrained"):
+        return f"with prune.publish_directory({target}) as folder: {write.writer}(folder, …)"
     return f"with prune.publish({target}) as file: {write.writer}(…, file)" + (
         "" if write.writer.startswith(("torch.save", "pickle", "np", "numpy")) else "; or give it file.name"
     )

@@ -79,6 +79,8 @@ def _writes(command: _Command) -> Iterator[tuple[str, str, str]]:
             for word in command.words[1:]:
                 if word.startswith("of="):
                     yield word[3:], "dd", IN_PLACE
+        case "tar" if command.words[1:] and re.fullmatch(r"-?[A-Za-z]*c[A-Za-z]*f", command.words[1]):
+            yield from ((target, "tar", IN_PLACE) for target in command.words[2:3])
         case "wget" | "curl":
             yield from ((target, command.program, COPIED) for target in _after(command, ("-O", "-o", "--output")))
 
@@ -140,7 +142,7 @@ def _safe_form(command: _Command, writer: str, target: str) -> str:
         return (
             f"leave {writer.partition(' ')[2]} away: rsync then writes beside the name and renames; or `prune mirror`"
         )
-    if writer in (">", "tee", "dd"):
+    if writer in (">", "tee", "dd", "tar"):
         return f"write {part}, sync {part}, mv {part} {final}"
     return f"copy to {part} on the same file system, sync it, mv -T {part} {final}; or `prune mirror`, which checks too"
 

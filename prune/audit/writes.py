@@ -40,6 +40,7 @@ _SOMETIMES = {
     "cloudpickle.dump": (1, "file"),
     "dill.dump": (1, "file"),
 }
+_WHOLE_MODELS = {"save_pretrained": "save_directory", "save_weights": "filepath"}  # methods that write them in place
 _COPIES = {"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.copyfileobj"}
 _FILE_COPY = re.compile(
     r"(path_?manager|file_?io|gfile|hdfs\w*|s3|\bfs|filesystem)\.(copy|cp|copyfile|copy_files)\Z", re.I
@@ -86,7 +87,8 @@ def _serialiser(scope: Scope, call: ast.Call, name: str, place: str) -> Write | 
     target = argument(call, *where) if where else None
     if target is None:
         return None
-    opened = _opened(scope, target, call.lineno)
+    opens = isinstance(target, ast.Call) and _target_of_open(scope, target) is not None
+    opened = target if isinstance(target, ast.Call) and opens else _opened(scope, target, call.lineno)
     if always is None and not _of_checkpoint(scope, call, place, weakly=name.startswith(("numpy", "np", "jax"))):
         return None
     if opened is None and ast.unparse(target) in _HANDLE_NAMES:
@@ -133,7 +135,13 @@ def _opened_and_saved(scope: Scope, call: ast.Call, name: str, place: str) -> Wr
 
 
 def _method(scope: Scope, call: ast.Call, name: str, place: str) -> Write | None:
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("write_bytes", "write_text"):
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    if call.func.attr in _WHOLE_MODELS:
+        where = argument(call, 0, _WHOLE_MODELS[call.func.attr])
+        speaks = where is not None and _speaks(scope.texts(where), scope)
+        return Write(call, ast.unparse(call.func), where, IN_PLACE) if where is not None and speaks else None
+    if call.func.attr not in ("write_bytes", "write_text"):
         return None
     target = call.func.value
     texts = [text for each in (target, *call.args) for text in scope.texts(each)]
@@ -192,7 +200,9 @@ def _word(expression: ast.expr) -> str:
 
 def is_in_archive(call: ast.Call) -> bool:
     """``archive.open(member, "w")``: the archive is the file."""
-    return isinstance(call.func, ast.Attribute) and _ARCHIVE.search(ast.unparse(call.func.value)) is not None
+    if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func) in ("zipfile.ZipFile", "tarfile.open"):
+        return False
+    return _ARCHIVE.search(ast.unparse(call.func.value)) is not None
 
 
 def _opened(scope: Scope, handle: ast.expr, line: int) -> ast.Call | None:
@@ -229,8 +239,11 @@ def _target_of_open(scope: Scope, call: ast.Call | None) -> ast.expr | None:
     mode = _mode(call)
     ends = name.rpartition(".")[2]
     if ends in ("open", "opena", "open_file", "create_stream") or name in _CONTAINERS:
-        if is_in_archive(call) and name not in ("tarfile.open", "zipfile.ZipFile"):
+        if is_in_archive(call):
             return None
+        if name == "os.open":
+            flags = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
+            return call.args[0] if re.search(r"O_CREAT|O_TRUNC", flags) else None
         if isinstance(call.func, ast.Attribute) and call.args and mode == _literal(call.args[0]):
             return call.func.value if mode is not None and set(mode) & set("wx") else None  # path.open("wb")
         return _first(call, mode)

@@ -20,6 +20,7 @@ IN_PLACE = [
     ("cat parts.* > model.safetensors", ">", "model.safetensors"),
     ("zstd -dc < step_5.pt.zst > step_5.pt", ">", "step_5.pt"),
     ("gzip -dc x | tee out/step_5.ckpt >/dev/null", "tee", "out/step_5.ckpt"),
+    ("tar czf /mnt/ckpt/step_5.tar.gz ckpt", "tar", "/mnt/ckpt/step_5.tar.gz"),
     ("dd if=/tmp/a of=/data/step_9.ckpt bs=1M", "dd", "/data/step_9.ckpt"),
     ("mv /tmp/step_9.ckpt /data/run/", "mv", "/data/run/"),
     ("mv $SLURM_TMPDIR/step_9.ckpt /data/run/", "mv", "/data/run/"),
