@@ -203,7 +203,12 @@ class _Follower:
 def _first_difference(one: int, other: int, size: int) -> int | None:
     """Where two files of the same length begin to differ, to the piece; None where they do not."""
     for at in range(0, size, _PIECE):
-        if os.pread(one, _PIECE, at) != os.pread(other, _PIECE, at):
+        length = min(_PIECE, size - at)
+        mine, theirs = os.pread(one, length, at), os.pread(other, length, at)
+        if len(mine) == length and mine == theirs:
+            continue
+        mine, theirs = _read(one, at, length), _read(other, at, length)  # one call may give less than there is
+        if len(mine) < length or mine != theirs:
             return at
     return None if os.fstat(other).st_size == size else size
 

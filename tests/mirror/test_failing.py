@@ -344,3 +344,23 @@ def test_a_wrong_prefix_is_seen(tmp_path: Path) -> None:
         Transfer().copy(source, target, None)
     os.close(source)
     os.close(target)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_reads_that_give_less_than_there_is_hide_nothing_and_are_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    data = os.urandom(transfer.SMALL + 5000)
+    (tmp_path / "source").write_bytes(data)
+    (tmp_path / "target").touch()
+    source = os.open(tmp_path / "source", os.O_RDONLY)
+    target = os.open(tmp_path / "target", os.O_RDWR)
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, at: whole(fd, max(1, length * 3 // 4), at))
+    flip_last = flipping(len(data) - 1) if damaged else lambda _target: None
+
+    expected = pytest.raises(Differs) if damaged else contextlib.nullcontext()
+    with expected:
+        Transfer(landed=flip_last).copy(source, target, None)
+    os.close(source)
+    os.close(target)
