@@ -72,7 +72,11 @@ class Accelerate(Around):
         path, files = markers.top(members)
         if path not in members.dirs:
             return super().examine(members, reader)
-        return _unfinished(path, files, thinned=members.thinned) or super().examine(members, reader)
+        return (
+            _unfinished(path, files, thinned=members.thinned)
+            or _broken_tag(members, files, reader)
+            or super().examine(members, reader)
+        )
 
     def metrics(self, view: RootView) -> Mapping[int, Mapping[str, float]]:
         return metric_files.beside(view)
@@ -105,6 +109,16 @@ class Accelerate(Around):
             return ()
         optimizer = markers.matching(members, _DROPPED)
         return [*optimizer, *markers.matching(members, _DROPPED_TOO)] if optimizer else ()
+
+
+def _broken_tag(members: Members, files: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
+    """Under DeepSpeed the model's folder is one of its tags, in which every rank's files must be."""
+    tags = {name.partition("/")[0] for name in files if name.endswith("_model_states.pt") and name.count("/") == 1}
+    if not tags:
+        return None
+    from prune.layouts import deepspeed
+
+    return next((bad for tag in sorted(tags) if (bad := deepspeed.unfinished_below(members, tag, reader))), None)
 
 
 def _unfinished(path: str, files: Mapping[str, FileStat], *, thinned: bool) -> Verdict | None:

@@ -82,7 +82,7 @@ class DeepSpeed(Around):
         verdict = missing_ranks(path, files) or super().examine(members, reader)
         if members.thinned or not verdict.health.restorable:
             return verdict
-        return _fewer_than_recorded(path, files, reader) or verdict
+        return fewer_than_recorded(path, files, reader) or verdict
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
         found = (trackers.tracker(view, name, lambda text: _named(view, text)) for name in _POINTERS)
@@ -141,7 +141,15 @@ def missing_ranks(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
     return None
 
 
-def _fewer_than_recorded(path: str, files: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
+def unfinished_below(members: Members, tag: str, reader: Reader) -> Verdict | None:
+    """What is wrong with a tag that another stack keeps inside a checkpoint of its own, by its path in that."""
+    path = f"{members.paths[0]}/{tag}"
+    files = members.below(path)
+    gap = missing_ranks(path, files)
+    return gap if gap is not None or members.thinned else fewer_than_recorded(path, files, reader)
+
+
+def fewer_than_recorded(path: str, files: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
     """The model states record how many partitions there are, which the names of a short set cannot tell."""
     states = next((name for name in sorted(files) if _MODEL.fullmatch(name) or _SHARDED_MODEL.fullmatch(name)), None)
     if states is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from prune.layouts import markers, metric_files
@@ -40,6 +41,7 @@ _UNPADDED = re.compile(rf"checkpoint-{NUMBER}")
 _STAGED = re.compile(rf"\.?tmp-checkpoint-(?:(?P<step>{DIGITS})|[A-Za-z0-9_]+)")
 _GLOBAL_STEP = re.compile(r'"global_step":\s*(?P<step>[0-9]{1,18})\b')
 _DEEPSPEED = re.compile(r"global_step[0-9]+")
+_RANK = re.compile(r"rng_state_([0-9]{1,9})\.pth")
 _OPTIMIZER = re.compile(r"optimizer(?:_[0-9]+)?(?:/.+|\.(?:pt|bin|safetensors))|rank[0-9]+-of-[0-9]+-optimizer\.pt")
 _DEEPSPEED_OPTIMIZER = re.compile(r"global_step[0-9]+/[^/]*optim_states\.pt")
 _DROPPED = re.compile(r"optimizer_[0-9]+|optimizer\.(?:pt|bin|safetensors)|rank[0-9]+-of-[0-9]+-optimizer\.pt")
@@ -82,7 +84,7 @@ class HfTrainer(Around):
         path, files = markers.top(members)
         if path not in members.dirs:
             return super().examine(members, reader)
-        unfinished = _unfinished(path, files, members.step, reader)
+        unfinished = _unfinished(path, files, members, reader)
         if unfinished is not None and unfinished.health is Health.BROKEN:
             return unfinished
         verdict = super().examine(members, reader)
@@ -159,7 +161,7 @@ def newest_state(view: RootView) -> Mapping[str, Any]:
     return found
 
 
-def _unfinished(path: str, files: Mapping[str, FileStat], step: int, reader: Reader) -> Verdict | None:
+def _unfinished(path: str, files: Mapping[str, FileStat], members: Members, reader: Reader) -> Verdict | None:
     """What the Trainer's own files say against this checkpoint."""
     if not files:
         return markers.broken(path, f"holds no file: {markers.UNFINISHED}")
@@ -169,9 +171,18 @@ def _unfinished(path: str, files: Mapping[str, FileStat], step: int, reader: Rea
         return markers.broken(path, f"{JIT_MARKER} is there: the save on a signal was cut off")
     if not any(_is_weights(name) for name in files):
         return markers.missing(path, "every file of weights", "there is nothing to resume from")
-    if (tag := _missing_tag(path, files, reader)) is not None:
+    if (lost := _lost_rank(files)) is not None:
+        return markers.missing(path, lost, "ranks below and above it wrote theirs")
+    if (tag := _broken_tag(path, files, members, reader)) is not None:
         return tag
-    return _state_against(f"{path}/{STATE}", files[STATE].size, step, reader)
+    return _state_against(f"{path}/{STATE}", files[STATE].size, members.step, reader)
+
+
+def _lost_rank(files: Mapping[str, FileStat]) -> str | None:
+    """The random state of a rank between others. Where each node has a disk of its own, its ranks begin anywhere."""
+    ranks = sorted(int(found[1]) for name in files if (found := _RANK.fullmatch(name)))
+    hole = next((one + 1 for one, other in pairwise(ranks) if other > one + 1), None)
+    return None if hole is None else f"rng_state_{hole}.pth"
 
 
 def _fsdp_model(files: Mapping[str, FileStat]) -> bool:
@@ -183,8 +194,9 @@ def _is_weights(name: str) -> bool:
     return name.endswith(_WEIGHTS) and _NO_WEIGHTS.fullmatch(name) is None
 
 
-def _missing_tag(path: str, files: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
-    """Under DeepSpeed a text file ``latest`` in the checkpoint names its folder ``global_step<N>``."""
+def _broken_tag(path: str, files: Mapping[str, FileStat], members: Members, reader: Reader) -> Verdict | None:
+    """Under DeepSpeed a text file ``latest`` in the checkpoint names its folder ``global_step<N>``, in which every
+    rank's files must be."""
     if "latest" not in files or not any(_DEEPSPEED.match(name) for name in markers.at_top(files)):
         return None
     try:
@@ -192,7 +204,9 @@ def _missing_tag(path: str, files: Mapping[str, FileStat], reader: Reader) -> Ve
     except (OSError, ValueError) as error:
         return Verdict(Health.UNKNOWN, f"{path}/latest: cannot be read: {error}")
     if tag in markers.at_top(files):
-        return None
+        from prune.layouts import deepspeed
+
+        return deepspeed.unfinished_below(members, tag, reader)
     return markers.broken(f"{path}/latest", f"names {tag!r}, which is not there")
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from prune.layouts import lightning_last, markers, metric_files, series
 from prune.layouts.around import SHA256, Around
 from prune.layouts.base import (
     Claim,
     Entry,
-    FileStat,
     Glance,
     Members,
     Part,
@@ -73,7 +73,7 @@ class Lightning(Around):
 
     def examine(self, members: Members, reader: Reader) -> Verdict:
         for path in members.paths:
-            if path in members.dirs and (verdict := _unfinished(path, members.below(path))):
+            if path in members.dirs and (verdict := _unfinished(path, members, reader)):
                 return verdict
         return super().examine(members, reader)
 
@@ -110,9 +110,13 @@ def _version(path: str) -> int:
     return int(checkpoint["version"]) if checkpoint and checkpoint["version"] else 0
 
 
-def _unfinished(path: str, files: Mapping[str, FileStat]) -> Verdict | None:
+def _unfinished(path: str, members: Members, reader: Reader) -> Verdict | None:
     """What a sharded directory lacks."""
-    names = markers.at_top(files)
-    if "checkpoint" in names:  # DeepSpeed's tag
-        return None if "latest" in names else markers.missing(path, "latest")
-    return None if META in names else markers.missing(path, META)
+    names = markers.at_top(members.below(path))
+    if "checkpoint" not in names:  # DeepSpeed's tag
+        return None if META in names else markers.missing(path, META)
+    if "latest" not in names:
+        return markers.missing(path, "latest")
+    from prune.layouts import deepspeed
+
+    return deepspeed.unfinished_below(replace(members, paths=(path,)), "checkpoint", reader)

@@ -5,6 +5,7 @@ import pytest
 from prune import layouts
 from prune.model import Health
 from tests.layouts.helpers import Seen, sketch
+from tests.trees import stacks
 from tests.trees.real import unpack
 
 BASE = "checkpoints"
@@ -24,6 +25,15 @@ def test_a_save_without_random_states_did_not_finish(auto: Path) -> None:
     verdict = Seen(auto, "accelerate").verdict(5)
     assert verdict.health is Health.BROKEN
     assert verdict.detail == "checkpoint_5: random_states_0.pkl is missing: the save did not finish"
+
+
+def test_under_deepspeed_every_ranks_part_of_the_tag_must_be_there(auto: Path) -> None:
+    stacks.deepspeed(auto / "checkpoint_5", 5, tag="pytorch_model")
+    assert Seen(auto, "accelerate").verdict(5).health is Health.WHOLE
+    (auto / "checkpoint_5/pytorch_model/zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
+    verdict = Seen(auto, "accelerate").verdict(5)
+    assert verdict.health is Health.BROKEN
+    assert (verdict.detail or "").startswith("checkpoint_5/pytorch_model: ")
 
 
 def test_a_save_without_a_model_is_broken(auto: Path) -> None:

@@ -9,6 +9,7 @@ from prune.layouts import hf_trainer
 from prune.layouts.base import Part
 from prune.model import Health
 from tests.layouts.helpers import Seen, claims, sketch
+from tests.trees import stacks
 from tests.trees.build import torch_zip
 from tests.trees.real import unpack
 
@@ -139,6 +140,31 @@ def test_without_an_optimizer_it_is_weights_only(tmp_path: Path) -> None:
     assert not Seen(tmp_path, "hf-trainer").weights_only(10)
     (folder / "optimizer.pt").unlink()
     assert Seen(tmp_path, "hf-trainer").weights_only(10)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_in_a_deepspeed_tag_every_ranks_part_must_be_there(tmp_path: Path, rank: int) -> None:
+    folder = checkpoint(tmp_path, 10)
+    stacks.deepspeed(folder, 10)
+    (folder / "latest").write_text("global_step10")
+    assert Seen(tmp_path, "hf-trainer").verdict(10).health is Health.WHOLE
+    (folder / "global_step10" / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").unlink()
+    verdict = Seen(tmp_path, "hf-trainer").verdict(10)
+    assert verdict.health is Health.BROKEN
+    assert verdict.detail.startswith("checkpoint-10/global_step10: ")
+    assert "optim_states.pt" in verdict.detail
+
+
+def test_the_random_state_of_a_rank_in_between_is_missed_and_a_node_may_begin_at_any(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path, 10)
+    (folder / "rng_state.pth").unlink()
+    for rank in (8, 9, 11):
+        (folder / f"rng_state_{rank}.pth").write_bytes(torch_zip())
+    verdict = Seen(tmp_path, "hf-trainer").verdict(10)
+    assert verdict.health is Health.BROKEN
+    assert "rng_state_10.pth is missing" in verdict.detail
+    (folder / "rng_state_10.pth").write_bytes(torch_zip())
+    assert Seen(tmp_path, "hf-trainer").verdict(10).health is Health.WHOLE
 
 
 @pytest.mark.parametrize("name", ["optimizer_0/__0_0.distcp", "global_step10/x_optim_states.pt", "optimizer.bin"])

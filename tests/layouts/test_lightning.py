@@ -6,6 +6,7 @@ import pytest
 from prune.layouts.base import Part
 from prune.model import Health, PointerState
 from tests.layouts.helpers import Seen, claims, sketch
+from tests.trees import stacks
 from tests.trees.real import unpack
 
 NEST = "lightning_logs/version_0/checkpoints"
@@ -131,6 +132,17 @@ def test_a_deepspeed_directory_needs_its_latest(tmp_path: Path) -> None:
     assert Seen(tmp_path, "lightning").verdict(10).health is Health.BROKEN
     (tmp_path / "epoch=0-step=10.ckpt" / "latest").write_text("checkpoint")
     assert Seen(tmp_path, "lightning").verdict(10).health is Health.WHOLE
+
+
+def test_in_a_deepspeed_directory_every_ranks_part_must_be_there(tmp_path: Path) -> None:
+    folder = tmp_path / "epoch=0-step=10.ckpt"
+    stacks.deepspeed(folder, 10, tag="checkpoint")
+    (folder / "latest").write_text("checkpoint")
+    assert Seen(tmp_path, "lightning").verdict(10).health is Health.WHOLE
+    (folder / "checkpoint" / "zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
+    verdict = Seen(tmp_path, "lightning").verdict(10)
+    assert verdict.health is Health.BROKEN
+    assert (verdict.detail or "").startswith("epoch=0-step=10.ckpt/checkpoint: ")
 
 
 def test_metrics_stand_in_the_names(tmp_path: Path) -> None:
