@@ -76,12 +76,16 @@ def _guarded(run: RunOutcome, *, verbose: bool) -> list[Line]:
 def _holds(run: RunOutcome) -> list[str]:
     """A sentence for each reason that holds a step, told once however many replicas it speaks of."""
     replicas: dict[tuple[int, str, str], list[str]] = {}
+    blocked = {held.step for held in run.guarded if held.guard == "blocked"} if run.blocked else set()
     for held in run.guarded:
+        if held.guard == "blocked" and blocked:
+            continue  # told in full above
         found = replicas.setdefault((held.step, held.guard, held.detail), [])
         if held.replica is not None and held.replica not in found:
             found.append(held.replica)
     several = len(run.free_before) > 1
-    return [
+    held_by_block = [f"{count(len(blocked), 'step')} that the policy would delete"] if blocked else []
+    return held_by_block + [
         f"step {step}{f' on {listed(found)}' if several and found else ''}: {guard}: {detail}"
         for (step, guard, detail), found in replicas.items()
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from prune.model import Attention, Block, Copy, Decision, OrphanPlan, Plan, Replica, RunPlan, StepPlan
+from prune.model import Attention, Block, Copy, Decision, GuardHold, OrphanPlan, Plan, Replica, RunPlan, StepPlan
 from prune.planner.finished import keep_of
 from prune.report.json import bytes_to_free
 from prune.report.lines import Cell, Grid, Line, Report, Style, line, listed, printable
@@ -128,9 +128,15 @@ def _copy(copy: Copy | None) -> Cell:
     return Cell(text, _HEALTH.get(health, ""))
 
 
+def _hold(guard: GuardHold) -> str:
+    """A block is told in full above the table, and named in its rows."""
+    detail = guard.detail.partition(":")[0] if guard.guard == "blocked" else guard.detail
+    return f"{guard.guard}: {detail}" if detail else guard.guard
+
+
 def _why(step: StepPlan, candidate: int | None) -> str:
     parts = list(step.reasons)
-    parts += [f"{guard.guard}: {guard.detail}" if guard.detail else guard.guard for guard in step.guards]
+    parts += [_hold(guard) for guard in step.guards]
     if step.thin is not None:
         parts += [f"thin held by {guard.guard}: {guard.detail}" for guard in step.thin.guards[:1]]
     if step.step == candidate:

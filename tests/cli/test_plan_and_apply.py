@@ -158,6 +158,18 @@ def test_a_mirror_that_is_not_there_blocks(pair, tmp_path):
     assert len(build.names(pair[0])) == 10
 
 
+def test_a_block_is_told_in_full_once_and_not_at_every_step(pair, on_pair, tmp_path):
+    prune("apply", *on_pair)
+    build.step_files(pair[0], range(110, 150, 10))
+    build.step_files(pair[1], range(110, 150, 10))
+    pair[1].joinpath(".prune").rename(tmp_path / "lost")
+    for done in (prune("plan", *on_pair), prune("apply", *on_pair)):
+        assert done.code == 3
+        assert done.out.count("has lost its identity") == 1
+    assert "guarded   blocked: volume-changed" in prune("plan", *on_pair).out
+    assert "held 4 steps that the policy would delete" in done.out
+
+
 def test_attention_alone_is_told_by_seven_only_when_strict(pair):
     args = ("--primary", pair[0], "--mirror", pair[1], "--keep-last", "30")
     assert prune("plan", *args).code == 0
