@@ -79,13 +79,13 @@ class PublishedCheckpointIO(TorchCheckpointIO):  # type: ignore[misc, unused-ign
         save(checkpoint, text, step=_step(text, checkpoint), root=self._root)
 
 
-def published(strategy: S, *, root: StrPath | None = None) -> S:
+def published(strategy: S, *, manifest: bool = True, root: StrPath | None = None) -> S:
     """The same strategy, whose directories of shards appear when every process has written its part::
 
         Trainer(strategy=published(FSDPStrategy(state_dict_type="sharded")), …)
 
     It is for FSDP, model parallelism and DeepSpeed, which write such directories in place. What the strategy saves as
-    one file goes through the CheckpointIO as before. ``root`` and errors are those of
+    one file goes through the CheckpointIO as before. ``manifest``, ``root`` and errors are those of
     :func:`prune.integrations.torch.published_together`.
     """
     saves = strategy.save_checkpoint
@@ -96,7 +96,7 @@ def published(strategy: S, *, root: StrPath | None = None) -> S:
         if not _shards(strategy) or storage_options is not None or "://" in text:
             saves(checkpoint, filepath, storage_options)
             return
-        with published_together(text, step=_step(text, checkpoint), root=root) as folder:
+        with published_together(text, step=_step(text, checkpoint), manifest=manifest, root=root) as folder:
             saves(checkpoint, folder)
 
     strategy.save_checkpoint = save_checkpoint

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @contextmanager
 def published_together(
-    path: StrPath, *, step: int | None = None, root: StrPath | None = None, group: Any = None
+    path: StrPath, *, step: int | None = None, manifest: bool = True, root: StrPath | None = None, group: Any = None
 ) -> Iterator[Path]:
     """:func:`prune.publish_directory` for all processes of a group, which all enter the block::
 
@@ -30,12 +30,15 @@ def published_together(
     name is public. When any of them raises, nothing is published: that one raises its own error, the others Failed.
     ``group`` is a process group of torch.distributed (None: the default one). Arguments and errors are otherwise those
     of :func:`prune.publish_directory`.
+
+    The manifest is hashes of every file, read by the first process while the others wait: where that takes long beside
+    the group's timeout, ``manifest=False`` leaves it to be sealed behind training, by ``Background`` or ``prune seal``.
     """
     if not _is_distributed():
-        with publish_directory(path, step=step, root=root) as folder:
+        with publish_directory(path, step=step, manifest=manifest, root=root) as folder:
             yield folder
         return
-    opened = publish_directory(path, step=step, root=root)
+    opened = publish_directory(path, step=step, manifest=manifest, root=root)
     folder = Path(first_does(lambda: str(opened.__enter__()), group=group))
     try:
         yield folder

@@ -52,6 +52,7 @@ def dcp_save(
     path: StrPath,
     *,
     step: int | None = None,
+    manifest: bool = True,
     root: StrPath | None = None,
     process_group: Any = None,
     **how: Any,
@@ -64,17 +65,24 @@ def dcp_save(
     """
     import torch.distributed.checkpoint as dcp  # type: ignore[import-not-found, unused-ignore]
 
-    with published_together(path, step=step, root=root, group=process_group) as folder:
+    with published_together(path, step=step, manifest=manifest, root=root, group=process_group) as folder:
         dcp.save(state, checkpoint_id=os.fspath(folder), process_group=process_group, **how)
 
 
 def save_state(
-    accelerator: Any, path: StrPath, *, step: int | None = None, root: StrPath | None = None, **how: Any
+    accelerator: Any,
+    path: StrPath,
+    *,
+    step: int | None = None,
+    manifest: bool = True,
+    root: StrPath | None = None,
+    **how: Any,
 ) -> None:
     """``accelerator.save_state(path)`` into a directory that appears when every process has written its part.
 
-    Called by all processes; ``how`` goes to ``save_state``. Accelerate's automatic names cannot be published: it makes
-    those directories itself, under their final names. Raises UsageError where they are turned on.
+    Called by all processes; ``how`` goes to ``save_state``, the rest to :func:`published_together`. Accelerate's
+    automatic names cannot be published: it makes those directories itself, under their final names. Raises UsageError
+    where they are turned on.
     """
     if accelerator.project_configuration.automatic_checkpoint_naming:
         raise UsageError(
@@ -82,7 +90,7 @@ def save_state(
             mend="turn it off and give a path for each, such as f'{project_dir}/checkpoints/checkpoint_{step}'",
         )
     first_does(lambda: _keep_apart(path))
-    with published_together(path, step=step, root=root) as folder:
+    with published_together(path, step=step, manifest=manifest, root=root) as folder:
         accelerator.save_state(os.fspath(folder), **how)
 
 
@@ -116,7 +124,11 @@ def resume_together(
     layout: str = "auto",
     group: Any = None,
 ) -> Usable | None:
-    """:func:`prune.resume` asked by the first process and told to all others; None for a new run."""
+    """:func:`prune.resume` asked by the first process and told to all others; None for a new run.
+
+    They wait for it no longer than the group's timeout. Where reading a checkpoint in full takes longer than that,
+    ``check="structure"`` looks at heads and tails alone, or ask before there is a group.
+    """
 
     def ask() -> Usable | None:
         try:

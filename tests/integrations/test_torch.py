@@ -16,6 +16,7 @@ import torch
 
 from prune.errors import Damaged, UsageError
 from prune.integrations import torch as whole
+from prune.integrations.background import Work
 from tests.integrations.training import configure, train, train_by_two
 from tests.trees.build import names
 
@@ -163,6 +164,16 @@ def test_shards_over_an_older_directory_of_the_same_name_replace_it_whole(root: 
     state_dict = {"w": torch.zeros(3)}
     assert whole.dcp_load_latest(state_dict, root) is not None
     assert state_dict["w"].equal(torch.full((3,), 2.0))
+
+
+def test_hashing_can_be_left_to_what_seals_behind_training(root: Path, state: Path) -> None:
+    path = root / "step-5"
+    whole.dcp_save({"w": torch.ones(3)}, path, step=5, manifest=False)
+    assert not (root / ".prune" / "manifests" / "step-5.json").exists()
+    with whole.Background(root, work=Work(mirror=False, prune=False)) as background:
+        background.saved(5)
+    assert background.failures == []
+    assert (root / ".prune" / "manifests" / "step-5.json").exists()
 
 
 def test_nothing_usable_is_an_error_and_nothing_at_all_is_none(root: Path, state: Path) -> None:
