@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prune.inventory.site import OpenReplica, Site
+from prune.model import Attention
 
 
 def check_volumes(site: Site) -> None:
@@ -15,6 +16,7 @@ def check_volumes(site: Site) -> None:
     for witness in site.replicas:
         if witness.volume is not None:
             _peers(site, witness)
+    _left_out(site)
 
 
 def _own_record(replica: OpenReplica) -> None:
@@ -64,6 +66,26 @@ def _peers(site: Site, witness: OpenReplica) -> None:
                 f"{replica.settings.root} {now} since {witness.name} last saw it: another disk, or a restored one? "
                 f"If this is meant: prune adopt {replica.name}",
             )
+
+
+def _left_out(site: Site) -> None:
+    """A mirror that the primary knows and nobody named: its copies count for nothing and stay where they are."""
+    primary = site.primary
+    if primary.volume is None or primary.trouble:
+        return
+    names = {replica.name for replica in site.replicas}
+    ids = {replica.volume.id for replica in site.replicas if replica.volume is not None}
+    for name, peer in sorted(primary.volume.peers.items()):
+        if name not in names and peer.id not in ids and peer.held.steps > 0:
+            held = f"{peer.held.steps} steps, the newest {peer.held.newest}"
+            site.attention.append(
+                Attention(
+                    "mirror-left-out", primary.name,
+                    f"the last pass knew a {name} that held {held}: it is not named now, so it counts for nothing and "
+                    "nothing is deleted on it",
+                    f"name it by --mirror or in the configuration; if it is gone for good: prune adopt {primary.name}",
+                )
+            )  # fmt: skip
 
 
 def _vanished(replica: OpenReplica, steps: int, newest: int | None) -> str:

@@ -158,3 +158,29 @@ def test_a_root_that_cannot_be_listed_blocks(pair: tuple[Path, Path], state: Pat
         assert blocked(*pair, state) == "listing-incomplete"
     finally:
         pair[1].chmod(0o755)
+
+
+def left_out(run: RunSettings, state: Path) -> list[str]:
+    return [note.detail for note in planned(run, state).attention if note.kind == "mirror-left-out"]
+
+
+def test_a_mirror_that_nobody_names_any_more_is_told_until_the_primary_is_adopted(
+    pair: tuple[Path, Path], state: Path
+) -> None:
+    primary, mirror = pair
+    assert left_out(run_of(primary, mirror, last=2), state) == []
+
+    alone = run_of(primary, last=2)
+    (told,) = left_out(alone, state)
+    assert "mirror that held 4 steps, the newest 6" in told
+    assert deleted_steps(applied(alone, state)) == [3, 4, 5, 6]
+    assert "step_0003.pt" in names(mirror)
+
+    adopt(alone, "primary", now_ns=0, wait_ns=0, journal=NoJournal("nowhere"))
+    assert left_out(alone, state) == []
+
+
+def test_a_mirror_under_another_name_is_not_left_out(pair: tuple[Path, Path], state: Path) -> None:
+    primary, mirror = pair
+    replicas = (ReplicaSettings("primary", str(primary), "primary"), ReplicaSettings("copy", str(mirror), "mirror"))
+    assert left_out(RunSettings("tiny", replicas), state) == []
