@@ -27,7 +27,7 @@ class Agreement:
     checking: Checking
 
     def of(self, found: Sequence[Copy]) -> list[Copy]:
-        """The copies, those suspect that differ from another replica's while nothing tells which is right."""
+        """The copies; those that differ from another replica's are suspect, those that equal an intact one intact."""
         steps: dict[int, list[Copy]] = {}
         for copy in found:
             steps.setdefault(copy.step, []).append(copy)
@@ -49,11 +49,19 @@ class Agreement:
         others = [other for other in good if digests.get(other.replica, own) != own]
         intact = [other for other in others if other.health is Health.INTACT]
         if not others:
-            return copy
+            return self._vouched_for(copy, good)
         against = (intact or others)[0].replica
         word = "which matches its checksums" if intact else "and nothing tells which of the two is right"
         detail = f"its content differs from that of the same step on {against}, {word}"
         return replace(copy, health=Health.SUSPECT, detail=detail)
+
+    def _vouched_for(self, copy: Copy, same: Sequence[Copy]) -> Copy:
+        """The copy, intact if another replica's with the same content is."""
+        if not any(other.health is Health.INTACT for other in same):
+            return copy
+        now = self.checking.means.clock()
+        self.checking.ledger.remember(self.checking.site.by_name(copy.replica), copy, Verdict(Health.INTACT), now)
+        return replace(copy, health=Health.INTACT, detail=None, verified_ns=now)
 
     def _digest(self, copy: Copy) -> str | None:
         """A digest over the files that carry weight; None when it cannot be told."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from prune.agreement import Agreement
 from prune.checking import Checking
 from prune.inventory.copies import listed_copy
 from prune.layouts.base import Claim, Part
@@ -118,12 +119,23 @@ class Search:
             elif found.health is None or not found.health.restorable:
                 self.pass_over(found, found.detail)
             elif found.health is Health.INTACT:
-                for worse in waiting:
-                    self.pass_over(worse, f"the copy on {found.replica} is verified, this one is not")
+                for earlier in list(waiting):
+                    weighed = self._weighed(earlier, found)
+                    if weighed.health is Health.INTACT:
+                        waiting.remove(earlier)
+                        yield weighed
+                    else:
+                        self.pass_over(weighed, f"the copy on {found.replica} is verified, this one is not")
                 yield found
             else:
                 waiting = sorted([*waiting, found], key=lambda copy: _RANK[copy.health or Health.UNVERIFIED])
         yield from waiting
+
+    def _weighed(self, copy: Copy, intact: Copy) -> Copy:
+        """A copy of the same step as an intact one, intact itself where it holds the same bytes."""
+        if self.checking.means.check != "sha256" or copy.paths != intact.paths or copy.replica == intact.replica:
+            return copy
+        return Agreement(self.checking).of([copy, intact])[0]
 
     def _in_order(self, copies: Iterable[Copy]) -> list[Copy]:
         order = [replica.name for replica in self.checking.site.replicas]

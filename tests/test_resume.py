@@ -102,6 +102,40 @@ def test_steps_are_compared_as_numbers(tmp_path: Path) -> None:
     assert prune.resume(root).step == 10000
 
 
+@pytest.mark.parametrize("state_of_mirroring", ["known", "lost"])
+def test_the_primary_is_named_where_its_copy_is_what_a_verified_one_holds(
+    state_of_mirroring: str, tmp_path: Path, state: str
+) -> None:
+    """Formats without checksums: only the mirror's copy got a manifest when it was made."""
+    from tests.mirror.helpers import mirrored_now
+
+    root = unpack("safetensors_unpadded", tmp_path)
+    (tmp_path / "M").mkdir()
+    elsewhere = tmp_path / ("state" if state_of_mirroring == "known" else "elsewhere") / "prune.db"
+    mirrored_now(run_of(root, tmp_path / "M", last=2), elsewhere)
+
+    found = asked(run_of(root, tmp_path / "M"), state)
+
+    assert found.candidate is not None
+    assert (found.candidate.replica, found.candidate.health) == ("primary", Health.INTACT)
+    assert found.skipped == ()
+
+
+def test_the_mirror_is_named_where_the_primarys_copy_differs_from_its_verified_one(tmp_path: Path, state: str) -> None:
+    from tests.mirror.helpers import mirrored_now
+
+    root = unpack("safetensors_unpadded", tmp_path)
+    (tmp_path / "M").mkdir()
+    mirrored_now(run_of(root, tmp_path / "M", last=2), tmp_path / "state" / "prune.db")
+    flip(root / "step_10000.safetensors", 9000)
+
+    found = asked(run_of(root, tmp_path / "M"), state)
+
+    assert found.candidate is not None
+    assert (found.candidate.step, found.candidate.replica) == (10000, "mirror")
+    assert [(skipped.step, skipped.replica) for skipped in found.skipped] == [(10000, "primary")]
+
+
 def test_within_a_step_a_verified_copy_beats_an_unverified_one(tmp_path: Path) -> None:
     primary = unpack("safetensors_unpadded", tmp_path)
     mirror = mirrored(primary, tmp_path / "M")

@@ -13,6 +13,7 @@ from prune.checking import Means
 from prune.errors import UsageError
 from prune.model import Copy, Health
 from prune.publish import publish
+from prune.seal import seal_all
 from prune.verify import Verified, verify
 from tests.runs import run_of, settings_of
 from tests.trees.build import age, mirrored, snapshot, step_dirs, step_files, torch_zip
@@ -194,6 +195,14 @@ def test_the_manifest_that_a_killed_publisher_was_about_to_install_counts(tmp_pa
     assert health_of(found(tmp_path / "P", state)) == {10: Health.INTACT}
     flip(tmp_path / "P" / "step_0010.bin")
     assert health_of(found(tmp_path / "P", state)) == {10: Health.BROKEN}
+
+
+def test_a_copy_that_is_the_same_as_an_intact_one_is_intact(tmp_path: Path, state: Path) -> None:
+    primary = unpack("safetensors_unpadded", tmp_path)
+    mirror = mirrored(primary, tmp_path / "M")
+    seal_all(settings_of(run_of(mirror), state=tmp_path / "other.db"))
+
+    assert set(health_of(found(primary, state, mirror)).values()) == {Health.INTACT}
 
 
 def test_copies_that_differ_without_checksums_are_both_suspect(tmp_path: Path, state: Path) -> None:

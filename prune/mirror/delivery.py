@@ -110,6 +110,12 @@ class Delivery:
             copy, health=verdict.health, detail=verdict.detail, verified_ns=verified
         )
 
+    def _source_is_what_landed(self, now: int) -> None:
+        """The source was hashed and compared with a copy that has a manifest now: that vouches for both."""
+        source, root = self.build.order.source, self.build.source.root
+        assert root is not None
+        self.job.journal.verified(root.real, source.paths, source.identity, Verdict(Health.INTACT), now)
+
     def _publish(self) -> None:
         job, build, order = self.job, self.build, self.build.order
         with Locks() as locks:
@@ -149,6 +155,7 @@ class Delivery:
         measure, first = measure_copy(build.target.root, order.source.paths)
         real, identity = build.target.root.real, measure.identity(first)
         job.journal.verified(real, order.source.paths, identity, Verdict(Health.INTACT), now)
+        self._source_is_what_landed(now)
         data = {"bytes": size, "sha256": sha256, "from": order.source.replica, "repaired": order.replaces is not None}
         job.journal.add([Event(now, job.site.run.name, "mirrored", order.step, order.target, plan, data)])
 
