@@ -203,6 +203,5 @@ class PruneCallback(Callback):  # type: ignore[misc, unused-ignore]
             kept = getattr(callback, "save_top_k", -1)
             if 0 < kept <= last:
                 _log.warning(
-                    "save_top_k=%d: Lightning deletes before %d checkpoints are there, which keep.last asks for; "
-                    "give save_top_k=-1", kept, last,
-                )  # fmt: skip
+                    "save_top_k=%d: Lightning deletes what keep.last = %d counts on; give save_top_k=-1", kept, last
+                )

@@ -89,8 +89,7 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         assert self.background is not None
         last = self.background.settings.runs[0].keep.last
         limit = args.save_total_limit
-        if limit is not None and 0 < limit < last:
+        if limit is not None and 0 < limit <= last:
             _log.warning(
-                "save_total_limit=%d: the Trainer deletes before %d checkpoints are there, which keep.last asks for; "
-                "leave it unset", limit, last,
-            )  # fmt: skip
+                "save_total_limit=%d: the Trainer deletes what keep.last = %d counts on; leave it unset", limit, last
+            )
