@@ -42,14 +42,14 @@ def look_at(directory: str, *, stack: str | None = None) -> Beginning:
     """Looks at a checkpoint directory, or at one that holds some. Raises UsageError when no stack can be told, or when
     several directories in it hold checkpoints and no one template stands for them."""
     from prune import layouts
-    from prune.layouts.detect import detect, find_bases
+    from prune.layouts.detect import detect, find_places
     from prune.stores.local import LocalRoot
 
     try:
         with LocalRoot(directory) as root:
             if stack is not None:
                 named = layouts.get(stack_layout(stack), {})
-                bases, why = find_bases(root, named) or ("",), f"as {stack!r} was named"
+                bases, why = find_places(root, named).bases or ("",), f"as {stack!r} was named"
                 found: Mapping[str, Layout] = dict.fromkeys(bases, named)
             else:
                 detection = detect(root)

@@ -14,6 +14,7 @@ from prune.control import Control
 from prune.control.volume import Held, Volume
 from prune.errors import Blocked, Damaged, Failed, NothingYet
 from prune.journal import open_journal
+from prune.layouts import detect
 from prune.model import SECOND, Health
 from prune.resume import Resumption, Terms, find, held, on_primary
 from prune.settings.schema import RunSettings
@@ -218,6 +219,23 @@ def test_checkpoints_and_none_usable_is_never_a_new_run(tmp_path: Path) -> None:
 def test_a_root_that_is_not_there_is_never_a_new_run(tmp_path: Path) -> None:
     with pytest.raises(Blocked):
         prune.resume(tmp_path / "not mounted")
+
+
+@pytest.mark.parametrize("layout", ["auto", "step-file"])
+def test_several_directories_of_checkpoints_are_never_a_new_run(tmp_path: Path, layout: str) -> None:
+    for name in ("a", "b"):
+        step_files(tmp_path / "runs" / name / "checkpoints", [10, 20])
+    with pytest.raises(Blocked, match="a/checkpoints, b/checkpoints"):
+        prune.resume(tmp_path / "runs", layout=layout)
+
+
+@pytest.mark.parametrize("layout", ["auto", "step-file"])
+def test_a_search_for_them_that_was_cut_short_is_never_a_new_run(tmp_path: Path, layout: str) -> None:
+    for at in range(detect.FOLDERS + 1):
+        (tmp_path / "runs" / f"{at:04d}").mkdir(parents=True)
+    step_files(tmp_path / "runs" / "last" / "checkpoints", [10, 20])
+    with pytest.raises(Blocked, match="point at the directory that holds the checkpoints"):
+        prune.resume(tmp_path / "runs", layout=layout)
 
 
 def test_a_mirror_that_is_not_there_leaves_the_question_open_only_where_nothing_is_found(tmp_path: Path) -> None:

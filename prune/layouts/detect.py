@@ -38,6 +38,15 @@ class Detection:
     sure: str = "no"
     rivals: tuple[str, ...] = ()
     places: Mapping[str, Layout | None] = field(default_factory=dict)
+    complete: bool = True  # False: not every folder could be looked into, so what was not found may be there
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the steps of one layout lie. ``unsure`` says why there may be more places; empty when there are not."""
+
+    bases: tuple[str, ...]
+    unsure: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,30 +83,25 @@ def detect(reader: Reader) -> Detection:
         return _one_layout(next(iter(nested.values())))
     if nested:
         return _several(nested, search)
-    return Detection(None, "", f"nothing in it is named like a checkpoint; seen: {_seen(shapes)}{search.remark()}")
+    why = f"nothing in it is named like a checkpoint; seen: {_seen(shapes)}{search.remark()}"
+    return Detection(None, "", why, complete=search.complete)
 
 
-def find_base(reader: Reader, layout: Layout) -> str | None:
-    """Where in a root a layout's steps lie: ``""`` for the root itself, None when in no place or in several.
+def find_places(reader: Reader, layout: Layout) -> Places:
+    """Every directory in which this layout claims steps; the root alone (``""``), if it does there.
 
     Raises OSError when the root cannot be listed.
     """
-    found = find_bases(reader, layout)
-    return found[0] if len(found) == 1 else None
-
-
-def find_bases(reader: Reader, layout: Layout) -> tuple[str, ...]:
-    """Every directory in which this layout claims something; the root alone, if it does there."""
     shapes = _shapes(reader, "")
     if _holds_steps(reader, "", shapes, layout):
-        return ("",)
+        return Places(("",))
     search = _Search(reader)
-    bases: list[str] = []
+    found: list[str] = []
     for base, at in search.folders(shapes):
         if _may_hold(layout, base) and _holds_steps(reader, base, at, layout):
-            bases.append(base)
+            found.append(base)
             search.leave(base)
-    return tuple(bases)
+    return Places(tuple(found), search.remark())
 
 
 # --- one directory -----------------------------------------------------------------------------------------------
@@ -208,11 +212,11 @@ class _Search:
                 waiting += [(one, depth + 1) for one in deeper]
 
     def _below(self, base: str) -> list[str]:
-        """The folders in a folder; hidden ones and links are left alone."""
+        """The folders in a folder; hidden ones and links are left alone, and what every ext file system has."""
         found = (
             entry.path
             for entry in islice(self.reader.scan(base), SAMPLE)
-            if entry.kind is Kind.DIR and not entry.name.startswith(".")
+            if entry.kind is Kind.DIR and not entry.name.startswith(".") and entry.name != "lost+found"
         )
         return sorted(islice(found, FOLDERS + 1))
 
@@ -251,7 +255,8 @@ def _several(nested: dict[str, list[_Fit]], search: _Search) -> Detection:
     shown = ", ".join(bases[:5]) + (f" and {len(bases) - 5} more" if len(bases) > 5 else "")
     what = f"checkpoints lie in {shown}" if len(bases) > 1 else f"checkpoints lie in {shown}, perhaps elsewhere too"
     places = {base: fits[0].layout if len(fits) == 1 else None for base, fits in nested.items()}
-    return Detection(None, "", f"{what}: point at one of them{search.remark()}", places=places)
+    why = f"{what}: point at one of them{search.remark()}"
+    return Detection(None, "", why, places=places, complete=search.complete)
 
 
 def _seen(shapes: dict[tuple[str, Kind], _Shape]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from prune import layouts
 from prune.layouts import detect as detecting
 from prune.layouts.base import Entry, Kind
-from prune.layouts.detect import Detection, find_base, find_bases
+from prune.layouts.detect import Detection, find_places
 from prune.stores.local import LocalRoot
 from tests.layouts.helpers import sketch
 
@@ -83,7 +83,7 @@ def test_what_lies_in_a_step_of_a_run_below_is_no_run_of_its_own(tmp_path: Path)
         sketch(tmp_path, f"runs/a/checkpoint-{step}/pytorch_model_fsdp_0/.metadata")
         sketch(tmp_path, f"runs/a/checkpoint-{step}/global_step{step}/mp_rank_00_model_states.pt")
     assert found(tmp_path) == ("hf-trainer", "runs/a")
-    assert find_bases(LocalRoot(str(tmp_path)), layouts.get("hf-trainer")) == ("runs/a",)
+    assert bases(tmp_path, "hf-trainer") == ("runs/a",)
 
 
 def test_plain_numbered_files_count_below_the_root_only_where_checkpoints_are_expected(tmp_path: Path) -> None:
@@ -140,16 +140,19 @@ def test_random_names_do_not_fill_memory_and_do_not_hide_the_steps(
     assert found(sketch(tmp_path, *letters, *(f"step_{n}.pt" for n in range(40)))) == ("step-file", "")
 
 
-def test_the_base_of_a_named_layout_is_found_in_the_root_or_in_one_folder(tmp_path: Path) -> None:
+def bases(root: Path, layout: str) -> tuple[str, ...]:
+    with LocalRoot(str(root)) as reader:
+        return find_places(reader, layouts.get(layout)).bases
+
+
+def test_the_places_of_a_named_layout_are_the_root_or_folders_in_it(tmp_path: Path) -> None:
     sketch(tmp_path, "lightning_logs/version_0/checkpoints/epoch=0-step=10.ckpt")
-    with LocalRoot(str(tmp_path)) as reader:
-        assert find_base(reader, layouts.get("lightning")) == "lightning_logs/version_0/checkpoints"
-        assert find_base(reader, layouts.get("hf-trainer")) is None
-        sketch(tmp_path, "lightning_logs/version_1/checkpoints/epoch=0-step=10.ckpt")
-        assert find_base(reader, layouts.get("lightning")) is None
-        assert len(find_bases(reader, layouts.get("lightning"))) == 2
-        sketch(tmp_path, "epoch=0-step=10.ckpt")
-        assert find_base(reader, layouts.get("lightning")) == ""
+    assert bases(tmp_path, "lightning") == ("lightning_logs/version_0/checkpoints",)
+    assert bases(tmp_path, "hf-trainer") == ()
+    sketch(tmp_path, "lightning_logs/version_1/checkpoints/epoch=0-step=10.ckpt")
+    assert len(bases(tmp_path, "lightning")) == 2
+    sketch(tmp_path, "epoch=0-step=10.ckpt")
+    assert bases(tmp_path, "lightning") == ("",)
 
 
 def test_a_root_that_holds_only_a_save_in_flight_is_known_already(tmp_path: Path) -> None:
