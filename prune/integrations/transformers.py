@@ -44,8 +44,9 @@ class PruneCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """After each save, in the background: seals the step, brings the mirrors up to date, prunes by policy.
 
     The run's root is the Trainer's ``output_dir``, unless ``config`` (a prune.toml) says more; ``work`` turns single
-    works off. Only the first process works. Nothing is raised into training but UsageError at its beginning, for
-    settings that cannot be; what failed is logged and stands in ``failures``. The end of training waits for the work.
+    works off. Every process of a job must have one, since they wait for one another at a save; only the first works.
+    Nothing is raised into training but UsageError at its beginning, for settings that cannot be; what failed is logged
+    and stands in ``failures``. The end of training waits for the work.
     """
 
     def __init__(
