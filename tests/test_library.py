@@ -80,8 +80,6 @@ PROMISED = ["plan", "apply", "load_settings", "publish", "resume", "load_latest"
 
 
 @pytest.mark.parametrize("name", PROMISED)
-    "name", ["plan", "apply", "load_settings", "publish", "resume", "load_latest", "seal", "lease"]
-)
 def test_every_promised_name_is_there_whatever_was_imported_before(name: str) -> None:
     code = f"import prune, prune.cli.plan, prune.cli.apply, prune.engine; assert callable(prune.{name}), prune.{name}"
     subprocess.run([sys.executable, "-c", code], check=True)
