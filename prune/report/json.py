@@ -73,7 +73,7 @@ def run_to_json(run: RunPlan, settings: RunSettings | None = None) -> dict[str, 
         "layout": run.layout,
         "keep": dict(run.keep),
         "replicas": [replica_to_json(replica) for replica in run.replicas],
-        "blocked": run.blocked.block if run.blocked else None,
+        "blocked": block_to_json(run.blocked) if run.blocked else None,
         "blocks": [block_to_json(block) for block in run.blocks],
         "resume_candidate": candidate_to_json(run.resume_candidate),
         "cutoff": run.cutoff,
@@ -208,7 +208,7 @@ def deleted_to_json(copy: DeletedCopy) -> dict[str, Any]:
 def run_outcome_to_json(run: RunOutcome) -> dict[str, Any]:
     return {
         "run": run.run,
-        "blocked": run.blocked.block if run.blocked else None,
+        "blocked": block_to_json(run.blocked) if run.blocked else None,
         "blocks": [block_to_json(run.blocked)] if run.blocked else [],
         "deleted": [deleted_to_json(copy) for copy in run.deleted],
         "thinned": [deleted_to_json(copy) for copy in run.thinned],

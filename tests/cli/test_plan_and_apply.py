@@ -152,7 +152,7 @@ def test_a_mirror_that_is_not_there_blocks(pair, tmp_path):
     args = ("--primary", pair[0], "--mirror", tmp_path / "unmounted", "--keep-last", "3")
     plan, apply = prune("plan", *args, "--json"), prune("apply", *args)
     assert (plan.code, apply.code) == (3, 3)
-    assert plan.json["runs"][0]["blocked"] == "replica-unreachable"
+    assert plan.json["runs"][0]["blocked"]["block"] == "replica-unreachable"
     assert {step["decision"] for step in plan.json["runs"][0]["steps"]} <= {"keep", "guarded"}
     assert "BLOCKED replica-unreachable" in apply.out
     assert len(build.names(pair[0])) == 10

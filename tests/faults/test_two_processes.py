@@ -92,7 +92,7 @@ def test_of_two_passes_at_once_one_works_and_the_other_says_so(
         assert {each.code for each in ended} <= {0, 3}
         assert 0 in {each.code for each in ended}
         for each in ended:
-            assert each.code == 0 or (each.run["blocked"], each.deleted) == ("locked", [])
+            assert each.code == 0 or (each.run["blocked"]["block"], each.deleted) == ("locked", [])
         both = sorted(ended[0].deleted + ended[1].deleted)
         assert both == [(step, name) for step in range(1, 16) for name in ("mirror", "primary")]
         for root in roots:
@@ -262,7 +262,7 @@ def test_paused_past_its_lease_and_woken_it_deletes_nothing_more(tmp_path: Path)
         process.send_signal(signal.SIGCONT)
         done = end(process)
 
-        assert (done.code, done.run["blocked"]) == (3, "locked")
+        assert (done.code, done.run["blocked"]["block"]) == (3, "locked")
         assert [now >= then for now, then in zip(below(disk), paused, strict=True)] == [True, True]
         disk.faults()
         after = end(begin(roots, "--keep-last", "5"))
@@ -276,7 +276,7 @@ def test_a_pass_elsewhere_takes_over_and_the_woken_one_gets_in_nobody_s_way(tmp_
     with slow_pass(tmp_path, before=SHORT) as (disk, _, process), second_host(tmp_path, disk) as there:
         process.send_signal(signal.SIGSTOP)
         early = end(begin(there, "--keep-last", "5", before=ELSEWHERE))
-        assert (early.code, early.run["blocked"]) == (3, "locked")
+        assert (early.code, early.run["blocked"]["block"]) == (3, "locked")
         assert "leased by process" in str(early.run["blocks"])
         time.sleep(LEASE + 0.5)
         other = begin(there, "--keep-last", "5", "--wait", "10s", before=ELSEWHERE)
@@ -284,7 +284,7 @@ def test_a_pass_elsewhere_takes_over_and_the_woken_one_gets_in_nobody_s_way(tmp_
         process.send_signal(signal.SIGCONT)
         woken, other_done = end(process), end(other)
 
-        assert (woken.code, woken.run["blocked"]) == (3, "locked")
+        assert (woken.code, woken.run["blocked"]["block"]) == (3, "locked")
         assert other_done.code in (0, 1), other_done.run
         assert not set(woken.deleted) & set(other_done.deleted), "no copy has two deleters"
         kept = {f"step-{step}" for step in range(86, 91)}

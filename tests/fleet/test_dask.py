@@ -107,7 +107,14 @@ def test_one_runs_trouble_is_its_own(config: Path, dask: LocalDask) -> None:
     os.rename(config.parent / "M/run-2", config.parent / "away")
     done = prune("apply", "--config", config, "--yes", "--json", "--dask", dask.address)
     assert done.code == 3
-    assert [run["blocked"] for run in done.json["runs"]] == [None, None, "replica-unreachable", None, None, None]
+    assert [run["blocked"] and run["blocked"]["block"] for run in done.json["runs"]] == [
+        None,
+        None,
+        "replica-unreachable",
+        None,
+        None,
+        None,
+    ]
     assert [len(names(config.parent / f"P/run-{number}")) for number in range(RUNS)] == [2, 2, 6, 2, 2, 2]
 
 
@@ -229,7 +236,7 @@ def test_a_scheduler_that_is_lost_is_told_and_the_next_pass_ends_it(config: Path
     caught.dask.scheduler.kill()
     code, result = caught.ended()
     assert code == 3
-    lost = [run for run in result["runs"] if run["blocked"] == "failed"]
+    lost = [run for run in result["runs"] if run["blocked"] is not None and run["blocked"]["block"] == "failed"]
     assert lost
     assert len(result["runs"]) == RUNS
     caught.dask.close()

@@ -45,12 +45,14 @@ def test_a_host_paused_past_its_lease_and_woken_deletes_nothing_more(url: str, r
     time.sleep(2.5)
 
     code, other = Host(url, words(roots)).ended()
-    assert (code, other["blocked"]) == (3, "locked"), other  # the lock in the replica is held by the paused one
+    assert (code, other["blocked"]["block"]) == (3, "locked"), (
+        other
+    )  # the lock in the replica is held by the paused one
     assert left(roots) == before
 
     paused.signal(signal.SIGCONT)
     code, result = paused.ended()
-    assert (code, result["blocked"]) == (3, "locked")
+    assert (code, result["blocked"]["block"]) == (3, "locked")
     assert "lease on the run was lost" in result["blocks"][0]["detail"]
     assert left(roots) == before
 
@@ -67,7 +69,7 @@ def test_a_dead_hosts_work_is_taken_over_after_its_lease_and_not_before(url: str
     before = left(roots)
 
     code, early = Host(url, words(roots)).ended()
-    assert (code, early["blocked"]) == (3, "locked")
+    assert (code, early["blocked"]["block"]) == (3, "locked")
     assert "works on it" in early["blocks"][0]["detail"]
     assert left(roots) == before
 
@@ -85,7 +87,7 @@ def test_without_the_database_nothing_is_deleted_and_it_is_told(
     before = left(roots)
     server.kill()
     code, result = Host(url, words(roots)).ended()
-    assert (code, result["blocked"]) == (3, "locked")
+    assert (code, result["blocked"]["block"]) == (3, "locked")
     assert "who works on it cannot be told" in result["blocks"][0]["detail"]
     assert any(note["kind"] == "state" for note in result["attention"])
     assert left(roots) == before
@@ -101,7 +103,7 @@ def test_a_database_killed_under_a_pass_ends_it_with_the_lease(
     host.after_batches(1)
     server.kill()
     code, result = host.ended()
-    assert (code, result["blocked"]) == (3, "locked")
+    assert (code, result["blocked"]["block"]) == (3, "locked")
     assert len(left(roots)[0]) > KEPT
     server.start()
     assert Host(url, words(roots, "--wait", "10s")).ended()[0] == 0

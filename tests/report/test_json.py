@@ -43,7 +43,8 @@ def test_a_plans_document_has_exactly_the_promised_keys():
         "run", "layout", "keep", "replicas", "blocked", "blocks", "resume_candidate", "cutoff", "steps", "orphans",
         "foreign", "attention", "notes", "summary",
     }  # fmt: skip
-    assert run["blocked"] == "read-only"
+    assert run["blocked"] == run["blocks"][0]
+    assert run["blocked"]["block"] == "read-only"
     assert run["summary"] == {
         "keep": 2,
         "delete": 1,

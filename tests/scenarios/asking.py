@@ -52,7 +52,7 @@ class Answer:
     @property
     def blocked(self) -> str | None:
         found = self.run["blocked"]
-        return found["block"] if isinstance(found, dict) else found
+        return None if found is None else str(found["block"])
 
     def health(self, step: int, replica: str = "primary") -> str | None:
         for each in self.run["steps"]:

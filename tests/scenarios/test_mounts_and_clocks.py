@@ -109,7 +109,7 @@ def test_a_declared_mount_point_with_nothing_mounted_blocks_even_the_first_pass(
     if os.stat(mirror).st_dev != os.stat("/").st_dev:
         pytest.skip("the tests' directory is itself on a mounted disk")
     assert done.code == 3
-    assert done.json["runs"][0]["blocked"] == "replica-vanished"
+    assert done.json["runs"][0]["blocked"]["block"] == "replica-vanished"
     assert len(names(primary)) == 6
 
 
@@ -136,7 +136,7 @@ def test_a_brake_stops_a_pass_that_would_take_too_much_until_a_person_says_so(tm
     )
     braked = prune("apply", "--yes", "--config", config, "--json")
     assert braked.code == 3
-    assert braked.json["runs"][0]["blocked"] == "too-many"
+    assert braked.json["runs"][0]["blocked"]["block"] == "too-many"
     assert "28 of 30 checkpoints would go" in braked.out
     assert len(names(primary)) == 30
     assert prune("apply", "--yes", "--config", config, "--allow-many").code == 0
