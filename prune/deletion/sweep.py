@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from prune import guards, planner
 from prune.control import Control, record
@@ -37,6 +38,7 @@ from prune.stores.open_files import look
 
 BATCH = 32
 BATCH_IN_STORE = 1000  # what one request deletes
+FILES_IN_STORE = 50_000  # of one batch: each is remembered until it is gone
 BATCH_REMOTE = 64  # where each call waits, a look and a sync are shared by more
 SMALL = 64  # copies of no more files are measured again before they are withdrawn, larger ones only afterwards
 LOOK_EVERY_NS = SECOND
@@ -97,18 +99,33 @@ class Sweep:
         self._looked_ns = time.monotonic_ns()
         with Hands(self.site, victims) as self._hands:
             while victims and not self.stop and self.tally.blocked is None and self.keep_going():
-                chosen, victims = victims[: self.terms.batch], victims[self.terms.batch :]
+                chosen = self._next(victims)
+                victims = victims[len(chosen) :]
                 self._batch(chosen)
             self._collect(wait=True)
         for went in (self.tally.deleted, self.tally.thinned):
             went.sort(key=lambda copy: (copy.step, copy.replica))
         return self.tally
 
+    @property
+    def _in_store(self) -> bool:
+        return any(replica.in_store for replica in self.site.replicas)
+
+    def _next(self, victims: Sequence[StepPlan]) -> Sequence[StepPlan]:
+        """The next steps that go together: one at the least, and in an object store no more than are held in mind."""
+        most = min(len(victims), self.terms.batch)
+        if not self._in_store:
+            return victims[:most]
+        held = accumulate(sum(copy.files or 0 for copy in step.goes) for step in victims[:most])
+        return victims[: max(1, sum(1 for files in held if files <= FILES_IN_STORE))]
+
     def _batch(self, chosen: Sequence[StepPlan]) -> None:
         chosen = self._standing(self._look_again(chosen))
         self.tally.blocked = self.tally.blocked or self.locks.passed_on()
         if not chosen or self.tally.blocked is not None:
             return
+        if self._in_store:
+            self._collect(wait=True)  # what is on its way out there is held in mind, a batch at a time
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
         batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
@@ -245,8 +262,10 @@ class Sweep:
             if not replica.usable or replica.root is None or replica.control is None:
                 continue
             found.append(replica.root.still_there())
-            paths = [(replica.root, self.site.base)]
-            paths += [(replica.root, p.path) for p in self.inventory.pointers if p.replica == replica.name]
+            paths = []
+            if not replica.in_store:  # there, what a listing remembers tells of our own deletions alone
+                paths.append((replica.root, self.site.base))
+                paths += [(replica.root, p.path) for p in self.inventory.pointers if p.replica == replica.name]
             paths += [(replica.control.folder, name) for name in ("pins", "leases", "volume.json")]
             for root, path in paths:
                 try:

@@ -153,8 +153,8 @@ class ObjectControl(Control):
         else:
             for id, more in _by_id(lines).items():
                 self._later.setdefault(id, []).extend(more)
-            if all(note.ids <= self._later.keys() for note in self._notes.values()):
-                self.flush()  # nothing on record is open any more
+            if any(note.ids <= self._later.keys() for note in self._notes.values()):
+                self.flush()  # nothing in that note is open any more
 
     def flush(self) -> None:
         """Writes the lines that could wait; what cannot be written is found again by looking."""
@@ -219,6 +219,8 @@ class ObjectControl(Control):
             root.bucket.delete([root.address.key(note.path)])
             for id in note.ids:
                 self._notes.pop(id, None)
+                self._keys.pop(id, None)
+                self._fresh.pop(id, None)
         else:
             note.etag = root.bucket.put(root.address.key(note.path), text, etag=note.etag)
             note.text = text

@@ -72,7 +72,10 @@ def purge(root: ObjectRoot, control: ObjectControl, withdrawals: Sequence[Withdr
             remaining = left.get(id, 0)
             results[id] = Gone(len(found) - remaining, f"{remaining} objects remain: {trouble}" if remaining else None)
     _forget_manifests(control, [each for each in withdrawals if each.why != THINNED and not results[each.id].error])
-    root.refresh()
+    if trouble or changed:
+        root.refresh()
+    else:
+        root.forget(path for each in withdrawals for path in paths_of(each))
     return results
 
 

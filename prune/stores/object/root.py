@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import BinaryIO, cast
 
@@ -53,6 +53,13 @@ class ObjectRoot(LocalRoot):
         """Forgets what was listed."""
         with self._turn:
             self._tree = None
+
+    def forget(self, folders: Iterable[str]) -> None:
+        """Takes folders that were deleted off the listing; all of it is forgotten where they were no folders."""
+        with self._turn:
+            for folder in folders:
+                if self._tree is not None and not self._tree.without(folder):
+                    self._tree = None
 
     def reach(self) -> None:
         """Raises OSError when the store does not answer for this prefix."""

@@ -12,7 +12,7 @@ from prune.stores.local import Measure
 from prune.stores.object.client import Object
 
 FEW = 64  # files of a folder that are remembered however many there are in all
-MANY = 200_000  # files remembered in all; beyond that, folders below the root with more than FEW are listed again
+MANY = 100_000  # files remembered in all; beyond that, folders below the root with more than FEW are listed again
 
 
 @dataclass(slots=True)
@@ -64,6 +64,21 @@ class Tree:
         for part in path.split("/") if path else ():
             found = found.folders.get(part) if found is not None else None
         return found
+
+    def without(self, path: str) -> bool:
+        """Takes a folder and all below it out, as it was listed; False where there is no such folder."""
+        gone = self.folder(path)
+        if gone is None or gone is self.top:
+            return False
+        *parents, name = path.split("/")
+        folder = self.top
+        for part in ["", *parents]:
+            folder = folder.folders[part] if part else folder
+            folder.digest ^= gone.digest
+            folder.size -= gone.size
+            folder.count -= gone.count
+        del folder.folders[name]
+        return True
 
     def stat(self, path: str) -> FileStat | None:
         """None where nothing is there. Raises KeyError when only a new listing can tell."""
