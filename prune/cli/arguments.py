@@ -36,6 +36,16 @@ def room_option(option: str, value: str) -> int | Share:
 
 def step_argument(value: str) -> int:
     """A step as a person writes it: a number, or a name that ends in one (``step_0810.pt``, ``checkpoint-810``)."""
+    from prune.layouts.naming import LARGEST_STEP
+
+    number = _number_in(value)
+    if number > LARGEST_STEP:
+        raise UsageError(f"{value!r} is no step: no checkpoint is numbered beyond {LARGEST_STEP}",
+                         mend="Write its number, as `prune plan` shows it.")  # fmt: skip
+    return number
+
+
+def _number_in(value: str) -> int:
     import re
 
     text = value.strip().rstrip("/").rpartition("/")[2]

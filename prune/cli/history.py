@@ -17,20 +17,22 @@ _DELETIONS = ("deleted", "gone", "failed", "purged", "back", "undone")
 
 @verb("history")
 @on_runs
-@click.option("--step", type=int, help="Only this step.")
+@click.option("--step", help="Only this step.")
 @click.option("--plan", "plan_id", metavar="PLAN-ID", help="Only what this plan did.")
 @click.option("--all", "everything", is_flag=True, help="Passes, pins and findings too, not only deletions.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The newest so many.")
-def command(screen: Screen, chosen: Chosen, step: int | None, plan_id: str | None, everything: bool, limit: int) -> int:
+@click.option("--limit", type=click.IntRange(1, 10**9), default=100, show_default=True, help="The newest so many.")
+def command(screen: Screen, chosen: Chosen, step: str | None, plan_id: str | None, everything: bool, limit: int) -> int:
     """What was deleted, when, by which plan, and why. Needs no configuration. Changes nothing."""
+    from prune.cli.arguments import step_argument
     from prune.journal import open_journal
     from prune.report.history import HISTORY_SCHEMA, event_to_json, history_grid
     from prune.report.lines import line
     from prune.report.render import show
 
+    number = None if step is None else step_argument(step)
     state, names = chosen.state_and_names()
     journal = open_journal(state, write=False)
-    events = _events(journal, names, step, () if everything else _DELETIONS, limit if plan_id is None else None)
+    events = _events(journal, names, number, () if everything else _DELETIONS, limit if plan_id is None else None)
     events = [event for event in events if plan_id is None or event.plan == plan_id][:limit]
     broken, trouble = journal.broken_link(), journal.trouble
     journal.close()

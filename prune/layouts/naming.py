@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 DIGITS = r"[0-9]{1,18}"  # a longer number fits no 64-bit counter, so it is no step
+LARGEST_STEP = 10**18 - 1
 
 # Suffixes under which programs write NAME before it gets its name: ours and most downloaders' (.part), rsync
 # --partial and rclone (.partial, .<8 hex digits>.partial), torch-atomic-save (.staging, .atomic_tmp),

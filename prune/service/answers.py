@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from prune import logs
+from prune.layouts.naming import LARGEST_STEP
 from prune.service.page import style_hash
 from prune.settings.units import parse_duration
 
@@ -44,8 +45,8 @@ async def body_of(request: Request) -> dict[str, Any]:
             raise HTTPException(413, "the body is too long")
     try:
         found = json.loads(data or b"{}")
-    except ValueError:
-        raise HTTPException(400, "the body is no JSON") from None
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is no JSON, or nested too deep") from None
     if not isinstance(found, dict):
         raise HTTPException(400, "the body is no JSON object")
     return found
@@ -60,8 +61,8 @@ def text_in(body: Mapping[str, Any], key: str) -> str:
 
 def step_in(body: Mapping[str, Any]) -> int:
     value = body.get("step")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise HTTPException(400, "'step' must be a whole number")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_STEP:
+        raise HTTPException(400, f"'step' must be a whole number from 0 to {LARGEST_STEP}")
     return value
 
 

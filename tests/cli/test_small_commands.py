@@ -41,6 +41,15 @@ def test_a_pin_on_a_step_that_nobody_holds_is_set_and_said(pair, on_pair):
     assert prune("pin", "2000", *on_pair, "--strict").code == 7
 
 
+@pytest.mark.parametrize("verb", ["pin", "unpin", "explain"])
+def test_a_number_too_long_for_any_step_is_refused_before_anything_is_written(pair, on_pair, verb):
+    done = prune(verb, "9" * 23, *on_pair)
+    assert done.code == 2
+    assert "is no step" in done.err
+    assert "is no step" in prune("history", "--step", "9" * 23).err
+    assert "nothing is pinned" in prune("pins", *on_pair).out
+
+
 def test_pins_of_nothing_say_so(on_pair):
     assert "nothing is pinned" in prune("pins", *on_pair).out
 

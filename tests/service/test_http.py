@@ -155,6 +155,7 @@ def test_a_pin_over_http_protects_and_an_unpin_lets_go(client: TestClient, place
 
 @pytest.mark.parametrize(
     "body", [b"", b"nonsense", b"[]", b'{"run": 3}', b'{"run": "tiny"}', b'{"run": "tiny", "step": "x"}',
+             b"[" * 50_000, b'{"run": "tiny", "step": 99999999999999999999}',
              b'{"run": "tiny", "step": true}', b'{"run": "tiny", "step": 100, "until": "soon"}']
 )  # fmt: skip
 def test_bodies_that_make_no_sense_are_refused(client: TestClient, body: bytes) -> None:
