@@ -163,12 +163,13 @@ class Notifier:
                 yield over
 
     def _again(self, known: _Open) -> bool:
-        return known.told_ns is None or self.now_ns() - known.told_ns >= self.every_ns
+        """A time still to come is none: the clock was set back since."""
+        return known.told_ns is None or not 0 <= self.now_ns() - known.told_ns < self.every_ns
 
     def _deliver(self, due: list[Matter]) -> list[Matter]:
         """Sends as many as the hour allows. What is held back is due again at the next look."""
         now = self.now_ns()
-        self._sent = [at for at in self._sent if now - at < HOUR]
+        self._sent = [at for at in self._sent if 0 <= now - at < HOUR]
         room = MOST_IN_AN_HOUR - len(self._sent)
         sent = due[: max(0, room)]
         for held in due[max(0, room) :]:

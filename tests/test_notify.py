@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -49,6 +50,16 @@ def test_what_is_still_so_after_an_hour_is_told_again(world: World) -> None:
     world.now += HOUR
     world.notifier.observe("tiny", [FULL])
     assert world.sent == [FULL, FULL]
+
+
+def test_a_clock_that_was_set_back_silences_nobody(world: World) -> None:
+    for number in range(MOST_IN_AN_HOUR):
+        world.notifier.observe(f"run-{number}", [replace(FULL, run=f"run-{number}")])
+    world.sent.clear()
+    world.now -= 1000 * HOUR
+    world.notifier.observe("run-0", [replace(FULL, run="run-0")])
+    world.notifier.observe("tiny", [FULL])
+    assert [matter.run for matter in world.sent] == ["run-0", "tiny"]
 
 
 def test_what_is_over_is_told_as_recovered_once(world: World) -> None:

@@ -105,8 +105,9 @@ class BackOff:
     _seen: dict[int, tuple[object, ...]] = field(default_factory=dict)
 
     def may_try(self, volume: Volume) -> bool:
-        if self.clock() >= self._until.get(volume.device, 0):
-            return True
+        left = self._until.get(volume.device, 0) - self.clock()
+        if not 0 < left <= self._pause.get(volume.device, 0):
+            return True  # over; or the clock was set back, and would make it last for as long
         seen = self._seen.get(volume.device)
         return seen is not None and seen != _signs(volume)
 

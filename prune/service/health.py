@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prune.service.board import RunView
 from prune.service.schedule import gap_of
@@ -35,6 +35,8 @@ def health_of(views: list[RunView], *, allowed_ns: int, started_ns: int, now_ns:
     """A run is late by its last good pass, or by the daemon's start where it has had none yet."""
     late: list[tuple[int, str]] = []
     for view in views:
+        if (view.last_success_ns or 0) > now_ns:  # noted by a clock that was set back since: it tells nothing
+            view = replace(view, last_success_ns=None)
         age = now_ns - (started_ns if view.last_success_ns is None else view.last_success_ns)
         if age > allowed_ns:
             late.append((age, _sentence(view, age)))

@@ -132,6 +132,13 @@ def test_a_try_without_gain_waits_twice_as_long_each_time_and_never_too_long(tri
     assert max(waits) == LONGEST_NS
 
 
+def test_a_clock_that_was_set_back_does_not_make_the_wait_last(trial: Trial) -> None:
+    trial.note(reached=False, kind="no-gain")
+    assert not trial.may_try
+    trial.now -= 1000 * HOUR
+    assert trial.may_try
+
+
 def test_a_new_save_does_not_hurry_a_try_that_gained_nothing(trial: Trial) -> None:
     trial.note(reached=False, kind="no-gain")
     step_files(trial.root, [2])

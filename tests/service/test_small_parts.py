@@ -215,5 +215,11 @@ def test_a_daemon_that_just_started_is_given_time() -> None:
     assert late.reasons == ("tiny: no good pass yet",)
 
 
+def test_a_good_pass_that_lies_ahead_of_a_clock_set_back_does_not_count() -> None:
+    view = RunView("tiny", last_success_ns=NOW + 9 * HOUR)
+    late = health_of([view], allowed_ns=HOUR, started_ns=NOW - 2 * HOUR, now_ns=NOW)
+    assert late.reasons == ("tiny: no good pass yet",)
+
+
 def test_an_age_that_is_set_counts_instead_of_three_ticks() -> None:
     assert allowed_ns(replace(Service(), unhealthy_after=5 * HOUR), now_ns=NOW) == 5 * HOUR
