@@ -28,7 +28,7 @@ def shortfall(run: RunSettings, replica: str, left: RunPlan, *, wish: Wish, shor
     missing = [f"{format_size(short.bytes)} short of {format_size(wish.bytes)} free"] if short.bytes else []
     missing += [f"{short.inodes} inodes short of {wish.inodes}"] if short.inodes else []
     detail = f"{' and '.join(missing)}; what is left stays: {why_it_stays(left) or 'nothing is left'}"
-    return Attention("target-not-reached", replica, detail, _mend(run))
+    return Attention("target-not-reached", replica, detail, _mend(run, left))
 
 
 def foreign_data(replica: str, share: float) -> Attention:
@@ -56,7 +56,9 @@ def _of(plan: RunPlan, decision: Decision) -> Iterator[StepPlan]:
     return (step for step in plan.steps if step.decision is decision)
 
 
-def _mend(run: RunSettings) -> str:
+def _mend(run: RunSettings, left: RunPlan) -> str:
+    if left.blocked is not None:
+        return "end what blocks it, or add room"
     if run.pressure.keep_last is None or run.pressure.keep_last >= run.keep.last:
         return f"lower keep.last ({run.keep.last}), allow fewer under pressure (pressure.keep_last), or add room"
     return "lower pressure.keep_last, let go of what guards hold, or add room"

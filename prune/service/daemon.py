@@ -21,7 +21,7 @@ from prune.service.board import Board
 from prune.service.health import Health, allowed_ns, health_of
 from prune.service.lanes import lanes
 from prune.service.metrics import Metrics
-from prune.service.schedule import gap_of, trigger_of
+from prune.service.schedule import comes, gap_of, trigger_of
 from prune.service.scheduler import Ticker
 from prune.service.scrub import Scrubber
 from prune.service.sdnotify import Supervisor
@@ -43,7 +43,7 @@ def check_service(settings: Settings) -> None:
         if text is None:
             continue
         try:
-            trigger_of(text, service.timezone)
+            comes(text, service.timezone)
         except ValueError as error:
             raise UsageError(f"{settings.source or 'settings'}: service.{key}: {error}") from None
     try:
@@ -119,9 +119,11 @@ class Daemon:
     def reload(self) -> None:
         """Reads the settings again; bad ones change nothing."""
         self.supervisor.reloading()
-        before = self._settings.service.notify
+        before = self._settings.service
         if self.source.reload():
-            if self._settings.service.notify != before:
+            if self._settings.service.listen != before.listen:
+                logs.warning("service.listen has changed: HTTP answers there after a restart, and until then as before")
+            if self._settings.service.notify != before.notify:
                 self.outbox.close()
                 self.outbox = Outbox(channels(self._settings.service.notify))
                 self.notifier.every_ns = self._settings.service.notify.every
@@ -192,6 +194,7 @@ class Daemon:
     def health(self) -> Health:
         """Whether every run has had a good pass lately."""
         now = self.clock()
+        self.started_ns = min(self.started_ns, now)  # a clock set back must not make the start lie ahead
         return health_of(
             self.board.views(),
             allowed_ns=allowed_ns(self._settings.service, now_ns=now),
@@ -216,7 +219,7 @@ class Daemon:
         journal = open_journal(self._settings.state, write=False)
         try:
             for event in reversed(journal.history(kinds=("pass",), limit=5000)):
-                if event.data.get("ok"):
+                if event.data.get("ok") and event.at_ns <= self.started_ns:
                     self.worker.remember_success(event.run, event.at_ns)
         finally:
             journal.close()

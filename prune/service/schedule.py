@@ -42,6 +42,12 @@ def trigger_of(schedule: str, zone: str) -> BaseTrigger:
     return IntervalTrigger(seconds=every / 1e9, timezone=tz)
 
 
+def comes(schedule: str, zone: str) -> None:
+    """Raises ValueError for a schedule that nobody can follow, and for one whose day never comes."""
+    if trigger_of(schedule, zone).get_next_fire_time(None, datetime.now(UTC)) is None:
+        raise ValueError(f"{schedule!r} never comes: no month has such a day")
+
+
 def gap_of(schedule: str, zone: str, *, now_ns: int) -> int:
     """Nanoseconds between two ticks, the longest among the next eight: what "a missed tick" is measured by."""
     trigger = trigger_of(schedule, zone)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock
 
 from apscheduler.executors.base import BaseExecutor
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
@@ -85,7 +87,8 @@ class Ticker:
     def only(self, names: set[str]) -> None:
         """Removes jobs of other names; what they are doing now, they finish."""
         for name in set(self._jobs) - names:
-            self.scheduler.remove_job(name)
+            with suppress(JobLookupError):  # a job whose trigger came to its end is gone by itself
+                self.scheduler.remove_job(name)
             self._jobs.pop(name).drop_catch_up()
 
     def names(self) -> set[str]:

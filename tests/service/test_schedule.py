@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from prune.service.schedule import TICK, gap_of, trigger_of
+from prune.service.schedule import TICK, comes, gap_of, trigger_of
 
 
 def ticks(schedule: str, zone: str, start: str, *, days: float) -> list[str]:
@@ -95,3 +95,6 @@ def test_the_longest_gap_of_a_schedule_is_what_missing_a_tick_is_measured_by() -
 
 def test_a_schedule_that_never_comes_ends_the_search() -> None:
     assert trigger_of("0 0 31 2 *", "UTC").get_next_fire_time(None, datetime(2026, 1, 1, tzinfo=UTC)) is None
+    with pytest.raises(ValueError, match="never comes"):
+        comes("0 0 31 2 *", "UTC")
+    comes("0 0 29 2 *", "UTC")

@@ -176,3 +176,13 @@ def test_a_reload_changes_the_rhythm_and_removes_jobs_without_losing_others() ->
         world.walk(hours=24, by=timedelta(minutes=10))
         assert world.ticker.names() == {"apply"}
     assert len(passes) == 1
+
+
+def test_a_job_that_has_come_to_its_end_by_itself_can_be_removed_all_the_same() -> None:
+    passes: list[datetime] = []
+    with frozen("2026-11-29T00:00:30") as world:
+        world.ticker.put("apply", trigger_of("0 0 31 2 *", "UTC"), counting(passes), at_once=True)
+        world.walk(hours=1, by=timedelta(minutes=10))
+        assert len(passes) == 1
+        world.ticker.only(set())
+        assert world.ticker.names() == set()

@@ -85,6 +85,7 @@ def test_a_good_file_is_taken_on_sighup_and_a_bad_one_changes_nothing(served: Se
     ("text", "key"),
     [
         (config_of(Path("/nowhere"), schedule="61 * * * *"), "service.schedule"),
+        (config_of(Path("/nowhere"), schedule="0 0 31 2 *"), "never comes"),
         (config_of(Path("/nowhere"), more='timezone = "Mars/Olympus"'), "timezone"),
         (config_of(Path("/nowhere"), last=0), "keep.last"),
         (config_of(Path("/nowhere"), more='notify = {webhook = "ftp://x"}'), "webhook"),
