@@ -9,6 +9,7 @@ from prune.inventory.damage import explained
 from prune.inventory.gathering import Gathering, Progress, silent
 from prune.inventory.identity import check_volumes
 from prune.inventory.judging import Evidence, no_evidence
+from prune.inventory.leaning import with_leaning
 from prune.inventory.looking import as_needed, candidate_read, judged
 from prune.inventory.reading import list_replica
 from prune.inventory.recognising import find_layout
@@ -43,7 +44,7 @@ def gather(
     work = Gathering(site, now_ns, evidence, keep_last, progress, imagine, courtesy)
     inventory = _surveyed(work, again=before is not None)
     if before is not None:
-        inventory = _carried_over(inventory, before)
+        inventory = with_leaning(_carried_over(inventory, before))
     if not measure:
         return as_needed(work, inventory, measure=False)
     inventory = judged(work, inventory, judge_all)

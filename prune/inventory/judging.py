@@ -9,6 +9,7 @@ from prune.integrity.files import sizes
 from prune.integrity.manifest import Manifest, content_digest, fits, is_void, judge_by_manifest
 from prune.integrity.manifest import parse as parse_manifest
 from prune.inventory.copies import link_out, with_measure
+from prune.inventory.leaning import leans_on
 from prune.inventory.site import OpenReplica
 from prune.inventory.thinning import spare_of
 from prune.layouts.base import Layout, Members
@@ -63,6 +64,7 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
         link=found.link or link_out(replica.root, links),
         weights_only=bool(copy.thinned) or layout.weights_only(members),
         spare=None if copy.thinned else spare_of(layout, members),
+        leans_on=leans_on(replica.root, members),
     )
     manifest, trouble = manifest_of(replica, copy)
     upcoming = upcoming_of(replica, copy, members)

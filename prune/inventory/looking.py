@@ -11,6 +11,7 @@ from prune.inventory import copies as tops
 from prune.inventory.content import checked, content_verdict
 from prune.inventory.gathering import Gathering
 from prune.inventory.judging import judge, recalled, settle_age
+from prune.inventory.leaning import with_leaning
 from prune.inventory.site import OpenReplica
 from prune.model import Copy, Health, Inventory
 from prune.stores.pace import at_once, measure_all
@@ -133,7 +134,7 @@ def _judge(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, str]
     waits = any(work.site.by_name(name).waits for _, name in keys)
     for copy in at_once(waits, one, keys):
         copies[copy.step][copy.replica] = copy
-    return replace(inventory, copies=copies)
+    return with_leaning(replace(inventory, copies=copies))
 
 
 def _measure(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, str]]) -> Inventory:

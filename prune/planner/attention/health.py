@@ -37,12 +37,18 @@ def unreadable(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
     found: dict[tuple[str, str], list[str]] = {}
     for copy in _standing(scene):
         if copy.health is Health.UNKNOWN:
-            mend = MENDS["linked"] if copy.link is not None else "let this user read it, then: prune verify"
+            mend = _mend_of_unknown(copy)
             found.setdefault((copy.replica, mend), []).append(f"{copy.step} ({copy.detail or 'no reason told'})")
     for (replica, mend), copies in found.items():
         yield Attention(
             "unreadable", replica, f"could not be examined, so it counts for nothing: {listed(copies, 'step')}", mend
         )
+
+
+def _mend_of_unknown(copy: Copy) -> str:
+    if copy.leans_on:
+        return "put what its links lead to into the step itself, then: prune verify"
+    return MENDS["linked"] if copy.link is not None else "let this user read it, then: prune verify"
 
 
 def differing(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:

@@ -16,7 +16,7 @@ MENDS = {
     "last-verified": "prune verify (a newer step that verifies takes its place)",
     "leased": "let the reader end, or let its lease run out",
     "busy": "close it in the process that holds it",
-    "referenced": "let the trainer let go of it: delete through the trainer's own settings",
+    "referenced": "let go of it where it is used: through the trainer's own settings, or by copies in place of links",
     "linked": "replace the link by what it points to, unmount what is mounted in it, or remove it by hand",
 }
 
