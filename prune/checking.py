@@ -13,7 +13,7 @@ from prune.integrity.behind_links import behind_links
 from prune.integrity.files import must_have_bytes, plain
 from prune.integrity.hashing import cores
 from prune.integrity.manifest import Manifest, content_digest, is_void, judge_by_manifest
-from prune.inventory.copies import link_out, with_measure
+from prune.inventory.copies import link_out, with_measure, without_what_is_withdrawn
 from prune.inventory.judging import manifest_of, members_of, upcoming_of
 from prune.inventory.site import OpenReplica, Site
 from prune.journal import Event, Journal
@@ -106,6 +106,7 @@ class Checking:
         try:
             members, total, first, links = members_of(replica.root, copy)
             verdict = self._cheap(members, replica, self.site.layout)
+            found = without_what_is_withdrawn(replica, with_measure(copy, total, first))
         except FileNotFoundError as error:
             if not _there(replica, copy):
                 return None
@@ -119,7 +120,6 @@ class Checking:
         elif trouble is not None and verdict.health is not Health.BROKEN:
             verdict = Verdict(Health.UNKNOWN, trouble)
         in_force = [manifest for manifest in manifests if not is_void(manifest, members, structure)]
-        found = with_measure(copy, total, first)
         found = replace(
             found,
             health=verdict.health,

@@ -82,6 +82,27 @@ def with_measure(copy: Copy, measure: Measure, first: FileStat) -> Copy:
     )
 
 
+def without_what_is_withdrawn(replica: OpenReplica, copy: Copy) -> Copy:
+    """A measured copy without the parts that thinning took out of it. In an object store those stand there until they
+    are purged: they are no part of it, though its identity has them. What cannot be told stays counted."""
+    if not copy.thinned or not replica.in_store or not copy.measured:
+        return copy
+    assert replica.root is not None
+    out = Measure()
+    try:
+        for part in copy.thinned:
+            if replica.root.exists(part):
+                out.merge(replica.root.measure(part))
+    except OSError:
+        return copy
+    return replace(
+        copy,
+        size=max(0, (copy.size or 0) - out.size),
+        bytes=max(0, (copy.bytes or 0) - out.freed),
+        files=max(0, (copy.files or 0) - out.files),
+    )
+
+
 def link_out(root: LocalRoot, links: Sequence[str]) -> str | None:
     """The first symlink that leads out of the root, as the sentence for the guard."""
     for path in links:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from prune.integrity.files import sizes
 from prune.integrity.manifest import Manifest, content_digest, fits, is_void, judge_by_manifest
 from prune.integrity.manifest import parse as parse_manifest
-from prune.inventory.copies import link_out, with_measure
+from prune.inventory.copies import link_out, with_measure, without_what_is_withdrawn
 from prune.inventory.leaning import leans_on
 from prune.inventory.site import OpenReplica
 from prune.inventory.thinning import spare_of
@@ -26,7 +26,11 @@ def no_evidence(_root: str, _paths: tuple[str, ...], _identity: Identity) -> Non
 
 
 def members_of(root: LocalRoot, copy: Copy) -> tuple[Members, Measure, FileStat, list[str]]:
-    """Everything in a copy with its status, the sums over it, its first entry, and the links at its top."""
+    """Everything in a copy with its status, the sums over it, its first entry, and the links at its top.
+
+    What thinning took out and an object store still shows is no member, but counts in the sums: they tell this copy
+    from any other.
+    """
     files: dict[str, FileStat] = {}
     dirs: dict[str, FileStat] = {}
     links: list[str] = []
@@ -44,7 +48,13 @@ def members_of(root: LocalRoot, copy: Copy) -> tuple[Members, Measure, FileStat,
             if status.kind is Kind.LINK and entry.path.rpartition("/")[0] == path:
                 links.append(entry.path)
     assert first is not None
+    if copy.thinned and root.fd < 0:
+        files, dirs = _stays(files, copy), _stays(dirs, copy)
     return Members(copy.step, copy.paths, files, dirs, bool(copy.thinned)), total, first, links
+
+
+def _stays(found: dict[str, FileStat], copy: Copy) -> dict[str, FileStat]:
+    return {path: status for path, status in found.items() if not _taken_out(path, copy)}
 
 
 def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fresh_ns: int, evidence: Evidence) -> Copy:
@@ -54,11 +64,11 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
         members, total, first, links = members_of(replica.root, copy)
         with replica.root.at_hand():
             verdict = layout.examine(members, replica.root)
+        found = without_what_is_withdrawn(replica, with_measure(copy, total, first))
     except FileNotFoundError as error:
         return replace(copy, health=Health.UNKNOWN, detail=f"changed while it was looked at: {error.filename}")
     except OSError as error:
         return replace(copy, health=Health.UNKNOWN, detail=f"{error.filename or copy.paths[0]}: {error.strerror}")
-    found = with_measure(copy, total, first)
     found = replace(
         found,
         link=found.link or link_out(replica.root, links),

@@ -157,6 +157,7 @@ def _measure(work: Gathering, inventory: Inventory, keys: Iterable[tuple[int, st
             measure, first = found
             link = copy.link or tops.link_out(replica.root, measure.top_links)
             seen = replace(tops.with_measure(copy, measure, first), link=link)
+            seen = tops.without_what_is_withdrawn(replica, seen)
             copies[copy.step][replica.name] = recalled(replica, seen, work.evidence, sealed)
     return replace(inventory, copies=copies)
 

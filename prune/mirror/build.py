@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from prune.errors import Failed
 from prune.integrity.hashing import cores
-from prune.inventory.copies import with_measure
+from prune.inventory.copies import with_measure, without_what_is_withdrawn
 from prune.inventory.judging import members_of
 from prune.inventory.site import OpenReplica
 from prune.layouts.base import Members
@@ -237,7 +237,8 @@ def under_construction(order: Order, source: OpenReplica, target: OpenReplica, *
     assert target.control is not None
     members, total, first, _ = members_of(source.root, order.source)
     if not order.source.measured:
-        order = replace(order, source=with_measure(order.source, total, first))
+        measured = without_what_is_withdrawn(source, with_measure(order.source, total, first))
+        order = replace(order, source=measured)
     if total.identity(first) != order.source.identity:
         raise Changed(f"{order.source.paths[0]} changed before it was copied")
     token = token_of(order)

@@ -24,6 +24,7 @@ from tests.object.proxy import Proxy, refuse
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
 from tests.trees.build import step_dirs, step_files, torch_zip
+from tests.trees.stacks import hf, put_torch
 
 HOUR = 3600 * SECOND
 
@@ -363,3 +364,29 @@ def test_the_library_resumes_from_a_url(bucket: str, monkeypatch: pytest.MonkeyP
     put_all(bucket, step_keys(range(1, 4)))
 
     assert prune.resume(bucket).path == f"{bucket}/step_0003.pt"
+
+
+def test_a_thinned_step_whose_parts_wait_in_a_bucket_equals_its_thinned_local_copy(
+    bucket: str, state: Path, tmp_path: Path
+) -> None:
+    mirror = tmp_path / "M"
+    for step in (10, 20, 30):
+        put_torch(hf(mirror, step) / "rng_state.pth")
+    uploaded(mirror, bucket)
+    run = replace(run_on(bucket, mirror, grace=HOUR), keep=Keep(last=3, full=1))
+
+    assert [(copy.step, copy.replica) for copy in applied(run, state).thinned] == [
+        (10, "mirror"), (10, "primary"), (20, "mirror"), (20, "primary")
+    ]  # fmt: skip
+    found = verify(settings_of(run, state=state), [])[0].copies
+    sizes = {(copy.step, copy.replica): (copy.size, copy.files, copy.weights_only) for copy in found}
+    assert all(sizes[step, "primary"] == sizes[step, "mirror"] for step in (10, 20, 30))
+    assert "suspect" not in {copy.health for copy in found}
+    plan = planned(run, state)
+    assert (plan.cutoff, plan.attention) == (10, ())
+
+    fewer = replace(run, keep=Keep(last=1, full=1))
+    assert sorted(set(deleted_steps(applied(fewer, state)))) == [10, 20], "parts that wait hold no deletion up"
+    undo(fewer, None, now_ns=time.time_ns(), wait_ns=0, journal=open_journal(f"sqlite:///{state}", write=True))
+    assert [len(step.copies) for step in planned(fewer, state).steps] == [2, 2, 2]
+    assert planned(fewer, state).attention == ()
