@@ -13,6 +13,7 @@ from prune.pressure.relief import Pressed, Relief
 from prune.settings.roots import is_url
 from prune.settings.schema import HOUR, MINUTE, RunSettings
 from prune.stores.base import Space
+from prune.stores.mounts import Mount, deepest_first, point_of
 
 SOON_NS = 2 * MINUTE  # saves due within this time must fit together
 NO_GAIN_FIRST_NS = 10 * MINUTE
@@ -29,19 +30,36 @@ class Volume:
     pressed: tuple[Pressed, ...]
 
 
-def volumes(runs: Iterable[RunSettings]) -> tuple[list[Volume], list[Pressed]]:
-    """The local volumes of these runs, by device, and the replicas whose root cannot be looked at now."""
+def local_replicas(runs: Iterable[RunSettings]) -> list[Pressed]:
+    """All replicas whose free space is a matter of a local volume."""
+    return [
+        Pressed(run, replica.name)
+        for run in runs
+        for replica in run.replicas
+        if not is_url(replica.root) and replica.free_space != "none"
+    ]
+
+
+def lying(runs: Iterable[RunSettings], table: Sequence[Mount]) -> dict[str, tuple[Pressed, ...]]:
+    """The local replicas by the mounted file system they lie on. Pure: no mount is touched to find out."""
+    device_of = {mount.point: mount.device for mount in table}
+    points = deepest_first(device_of)
+    found: dict[str, list[Pressed]] = {}
+    for pressed in local_replicas(runs):
+        point = point_of(pressed.root, points)
+        found.setdefault(device_of.get(point) or point, []).append(pressed)
+    return {place: tuple(pressed) for place, pressed in sorted(found.items())}
+
+
+def volumes(replicas: Iterable[Pressed]) -> tuple[list[Volume], list[Pressed]]:
+    """The volumes of these replicas, by device, and the replicas whose root cannot be looked at now."""
     by_device: dict[int, list[Pressed]] = {}
     unseen: list[Pressed] = []
-    for run in runs:
-        for replica in run.replicas:
-            if is_url(replica.root) or replica.free_space == "none":
-                continue
-            pressed = Pressed(run, replica.name)
-            try:
-                by_device.setdefault(os.stat(replica.root).st_dev, []).append(pressed)
-            except OSError:
-                unseen.append(pressed)  # every pass over it says so
+    for pressed in replicas:
+        try:
+            by_device.setdefault(os.stat(pressed.root).st_dev, []).append(pressed)
+        except OSError:
+            unseen.append(pressed)  # every pass over it says so
     found = [Volume(device, pressed[0].root, tuple(pressed)) for device, pressed in sorted(by_device.items())]
     return found, unseen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from prune.forecast import Forecast
@@ -149,6 +149,7 @@ class Board:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._views: dict[str, RunView] = {}
+        self._wanted: set[str] | None = None  # None: whatever comes
         self._steps = 0
         self._rooms: dict[tuple[str, str], Space] = {}
 
@@ -162,18 +163,30 @@ class Board:
             return [self._views[name] for name in sorted(self._views)]
 
     def put(self, view: RunView) -> None:
+        self.change(view.run, lambda _before: view)
+
+    def change(self, run: str, how: Callable[[RunView], RunView]) -> RunView | None:
+        """Replaces a run's view by what ``how``, which must be quick, makes of it; nobody comes in between.
+
+        None for a run that is no longer in the settings, as when a pass over it ends after it left: it stays forgotten.
+        """
         with self._lock:
-            before = self._views.get(view.run)
+            if self._wanted is not None and run not in self._wanted:
+                return None
+            before = self._views.get(run)
+            view = changed = how(before or RunView(run))
             self._steps += view.steps_held - (before.steps_held if before else 0)
             if self._steps > STEPS_HELD and view.plan is not None:
                 self._steps -= view.steps_held
                 view = replace(view, plan=replace(view.plan, steps=()))
-            self._views[view.run] = view
+            self._views[run] = view
+            return changed
 
     def only(self, runs: Iterable[str]) -> None:
-        """Forgets runs that are no longer in the settings."""
+        """The runs that are in the settings: all others are forgotten, and no longer taken."""
         wanted = set(runs)
         with self._lock:
+            self._wanted = wanted
             self._views = {name: view for name, view in self._views.items() if name in wanted}
             self._steps = sum(view.steps_held for view in self._views.values())
             self._rooms = {key: space for key, space in self._rooms.items() if key[0] in wanted}
@@ -182,7 +195,7 @@ class Board:
         """What a look at the volume found for these (run, replica); None: it cannot be told."""
         with self._lock:
             for replica in replicas:
-                if space is None:
+                if space is None or (self._wanted is not None and replica[0] not in self._wanted):
                     self._rooms.pop(replica, None)
                 else:
                     self._rooms[replica] = space

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 
 from apscheduler.triggers.interval import IntervalTrigger
@@ -137,9 +138,7 @@ class Daemon:
         service = self._settings.service
         self.worker.meet(self._settings.runs)
         self._lanes = lanes(self._settings.runs, [mount.point for mount in mounts()])
-        names = {PRESSURE}
-        seconds = max(service.pressure_check, SECOND // 10) / SECOND
-        self.ticker.put(PRESSURE, IntervalTrigger(seconds=seconds), self.worker.look_at_volumes, at_once=first)
+        names = self._arrange_looks(first=first)
         for lane in self._lanes:
             for kind, schedule in (("apply", service.schedule), ("mirror", service.mirror), ("scrub", service.scrub)):
                 if schedule is None:
@@ -150,6 +149,14 @@ class Daemon:
                 self.ticker.put(name, trigger, self._work(kind, lane), at_once=at_once)
                 names.add(name)
         self.ticker.only(names)
+
+    def _arrange_looks(self, *, first: bool) -> set[str]:
+        """A look at free space for each place, so that one that hangs keeps no other waiting."""
+        seconds = max(self._settings.service.pressure_check, SECOND // 10) / SECOND
+        for place in self.worker.places:
+            look = partial(self.worker.look_at, place)
+            self.ticker.put(f"{PRESSURE} {place}", IntervalTrigger(seconds=seconds), look, at_once=first)
+        return {f"{PRESSURE} {place}" for place in self.worker.places}
 
     def _work(self, kind: str, lane: str) -> Callable[[], None]:
         chore = {"apply": self._apply, "mirror": self._mirror, "scrub": self._scrub}[kind]

@@ -5,29 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from prune import engine, logs
 from prune import mirror as mirroring
 from prune.engine import Conduct
 from prune.fleet.allowance import Allowing
-from prune.forecast import Forecast, forecast, recent_saves
 from prune.journal import open_journal
 from prune.model import SECOND, Attention, Block, Outcome, RunOutcome, RunPlan
-from prune.notify import Notifier, matters_of
+from prune.notify import Notifier
 from prune.pressure.marks import Wish
-from prune.pressure.relief import Means, relieve
-from prune.pressure.watch import BackOff, Volume, room_on, volumes, wanted
-from prune.service.board import Board, RunView, after_apply, after_plan, what_is_left
+from prune.pressure.relief import Means, Pressed, relieve
+from prune.pressure.watch import BackOff, Volume, lying, room_on, volumes, wanted
+from prune.service.board import Board, RunView
 from prune.service.clockwatch import ClockWatch
-from prune.service.measuring import Sizes
 from prune.service.metrics import Metrics
+from prune.service.showing import Showing
 from prune.service.source import Source
 from prune.service.stillness import Stillness
 from prune.settings.schema import RunSettings
 from prune.stop import Stop
+from prune.stores.mounts import mounts
 from prune.stores.open_files import looking_once
 
 WAIT_NS = 30 * SECOND  # for a lock that another process holds: a pass of the command line is soon over
@@ -47,12 +48,13 @@ class Worker:
     means: Means = field(default_factory=Means)
 
     def __post_init__(self) -> None:
-        self._sizes = Sizes()
+        self._showing = Showing(self.board, self.notifier, self.clock)
         self._stillness = Stillness()
         self._allowing = Allowing(self.clock)
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._watches: dict[str, ClockWatch] = {}
-        self._volumes: list[Volume] = []
+        self._lying: dict[str, tuple[Pressed, ...]] = {}
+        self._volumes: dict[str, list[Volume]] = {}
         self._back_off = BackOff(self.clock)
         self.meet(self.source.settings.runs)
 
@@ -65,17 +67,18 @@ class Worker:
         self._stillness.only(names)
         for name in set(names) - {view.run for view in self.board.views()}:
             self.board.put(RunView(name))
-        self._volumes = volumes(runs)[0]
+        self._lying, before = lying(runs, mounts()), self._lying
+        self._volumes = {
+            place: found for place, found in self._volumes.items() if self._lying.get(place) == before.get(place)
+        }
 
     def remember_success(self, run: str, at_ns: int) -> None:
         """A good pass of an earlier life."""
-        view = self.board.view(run)
-        if run in {known.name for known in self.source.settings.runs} and (view.last_success_ns or 0) < at_ns:
-            self.board.put(replace(view, last_success_ns=at_ns))
+        self.board.change(run, lambda view: replace(view, last_success_ns=max(view.last_success_ns or 0, at_ns)))
 
     # --- the scheduled pass ----------------------------------------------------------------------------------
 
-    def pass_over(self, lane: str, runs: Iterable[RunSettings]) -> None:
+    def pass_over(self, lane: str, runs: Sequence[RunSettings]) -> None:
         """One pass over the runs of a lane. Where the wall clock jumped since the last one, nothing is deleted."""
         watch = self._watches.setdefault(lane, self.clocks())
         jumped = watch.jumped()
@@ -87,7 +90,7 @@ class Worker:
                     self._pass_over_one(run, jumped)
         self._count_fallbacks()
         self.source.refresh()
-        self._volumes = volumes(self.source.settings.runs)[0]
+        self._find_volumes_anew(runs)
 
     def _count_fallbacks(self) -> None:
         """What resumes passed over is told by history alone: they are processes of their own."""
@@ -96,17 +99,14 @@ class Worker:
             found = Counter(event.run for event in journal.history(kinds=("fallback",)))
         finally:
             journal.close()
-        known = {run.name for run in self.source.settings.runs}
-        for run in known & found.keys():
-            view = self.board.view(run)
-            if found[run] > view.fallbacks:
-                self.board.put(replace(view, fallbacks=found[run]))
+        for run, count in found.items():
+            self.board.change(run, partial(_with_fallbacks, count=count))
 
     def _pass_over_one(self, run: RunSettings, jumped: str | None) -> None:
         if jumped is not None:
             self._blocked_by_clock(run, jumped)
         elif self._stillness.is_still(run, now_ns=self.clock()) and not self._gives(run):
-            self._still_well(run)
+            self._showing.still_well(run.name)
         else:
             self.apply(run)
 
@@ -125,12 +125,12 @@ class Worker:
             )
             outcome = engine.apply(replace(settings, runs=(run,)), conduct=conduct).runs
         except Exception as error:  # the daemon outlives whatever one run does to it
-            self._failed(run, error)
+            self._showing.failed(run.name, error)
             return None
         if not outcome:
             return None
         self._stillness.end(run, plans[-1] if plans else None, outcome[0])
-        self._show(run, plans[-1] if plans else None, outcome[0])
+        self._showing.passed(run, plans[-1] if plans else None, outcome[0])
         return outcome[0]
 
     def _gives(self, run: RunSettings) -> bool:
@@ -139,12 +139,6 @@ class Worker:
             return run.name in self._allowing.of(self.source.settings).lowered
         except Exception:  # the pass over it meets the same, and tells
             return True
-
-    def _still_well(self, run: RunSettings) -> None:
-        """Nothing has changed since a pass that had nothing to do: that is a good pass too."""
-        now = self.clock()
-        view = self.board.view(run.name)
-        self.board.put(replace(view, seen_ns=now, last_success_ns=now))
 
     def apply_now(self, run: RunSettings) -> RunOutcome | None:
         """A pass out of turn."""
@@ -171,59 +165,37 @@ class Worker:
             )
             for failed in found.failed
         ]
-        self._publish(replace(self.board.view(run.name), mirrored=(*notes, *found.attention)))
+        mirrored = (*notes, *found.attention)
+        self._showing.publish(run.name, lambda view: replace(view, mirrored=mirrored))
 
     def _blocked_by_clock(self, run: RunSettings, sentence: str) -> None:
         block = Block("clock-jumped", None, f"{sentence}; ages cannot be trusted in this pass")
         try:
             plan = engine.plan_run(run, now_ns=self.clock())
         except Exception as error:
-            self._failed(run, error)
+            self._showing.failed(run.name, error)
             return
         plan = replace(plan, blocks=(block, *plan.blocks))
-        self._show(run, plan, RunOutcome(run.name, blocked=block))
-
-    def _show(self, run: RunSettings, plan: RunPlan | None, outcome: RunOutcome) -> None:
-        now = self.clock()
-        view = self.board.view(run.name)
-        if plan is not None:
-            left = what_is_left(plan, outcome)
-            view = after_plan(view, left, now_ns=now, forecasts=self.forecasts(run, left, now_ns=now))
-        view = after_apply(view, outcome, now_ns=now)
-        self._publish(view)
-        if outcome.deleted:
-            logs.info(f"{run.name}: {len({copy.step for copy in outcome.deleted})} steps deleted")
-        for failed in outcome.failed:
-            logs.error(f"{run.name}: step {failed.step} on {failed.replica}: {failed.error}")
-
-    def _publish(self, view: RunView) -> None:
-        self.board.put(view)
-        self.notifier.observe(view.run, matters_of(view.run, view.attention, view.blocks))
-
-    def _failed(self, run: RunSettings, error: Exception) -> None:
-        sentence = f"{type(error).__name__}: {error}"
-        logs.error(f"{run.name}: {sentence}")
-        view = replace(self.board.view(run.name), error=sentence, seen_ns=self.clock())
-        self._publish(replace(view, noted=(Attention("failed", None, sentence, "see the service's log"),)))
-
-    def forecasts(self, run: RunSettings, plan: RunPlan, *, now_ns: int) -> dict[str, Forecast]:
-        """What is foretold for each replica of a run."""
-        roots = {replica.name: replica.root for replica in run.replicas}
-        return {
-            replica.name: forecast(
-                recent_saves(plan, replica.name, self._sizes.of(roots[replica.name])),
-                free_bytes=replica.free_bytes,
-                now_ns=now_ns,
-            )
-            for replica in plan.replicas
-            if replica.name in roots
-        }
+        self._showing.passed(run, plan, RunOutcome(run.name, blocked=block))
 
     # --- pressure --------------------------------------------------------------------------------------------
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where replicas lie: each place is looked at on its own, so that one that hangs keeps no other waiting."""
+        return tuple(self._lying)
+
     def look_at_volumes(self) -> None:
-        """Two system calls a volume; more only where one is short."""
-        for volume in self._volumes:
+        """A look at every place."""
+        for place in self.places:
+            self.look_at(place)
+
+    def look_at(self, place: str) -> None:
+        """Two system calls a volume; more only where one is short, or after a pass."""
+        found = self._volumes.get(place)
+        if found is None:
+            found = self._volumes[place] = volumes(self._lying.get(place, ()))[0]
+        for volume in found:
             if self.stop:
                 return
             try:
@@ -231,20 +203,28 @@ class Worker:
             except Exception as error:  # one volume's trouble is not another's
                 logs.error(f"{volume.root}: {type(error).__name__}: {error}")
 
+    def _find_volumes_anew(self, runs: Sequence[RunSettings]) -> None:
+        """Roots may have come, gone or moved meanwhile: the next look at their places finds out."""
+        touched = {run.name for run in runs}
+        for place, pressed in self._lying.items():
+            if any(one.run.name in touched for one in pressed):
+                self._volumes.pop(place, None)
+
     def _look_at(self, volume: Volume) -> None:
-        lying = [(one.run.name, one.replica) for one in volume.pressed]
+        keys = [(one.run.name, one.replica) for one in volume.pressed]
         try:
             space = room_on(volume)
         except OSError as error:
             logs.debug(f"{volume.root}: {error.strerror}; the next pass says what that means")
             space = None
-        self.board.put_room(lying, space)
+        self.board.put_room(keys, space)
         if space is None:
             return
-        told = {key: found for key in lying if (found := self.board.view(key[0]).forecasts.get(key[1])) is not None}
+        told = {key: found for key in keys if (found := self.board.view(key[0]).forecasts.get(key[1])) is not None}
         short = wanted(volume, space, told, now_ns=self.clock())
         if short is None:
-            self._relaxed(volume)
+            for one in volume.pressed:
+                self._showing.relaxed(one.run.name, one.replica)
         elif self._back_off.may_try(volume):
             self._relieve(volume, short[0])
 
@@ -262,7 +242,9 @@ class Worker:
             outcomes = {outcome.run: outcome for outcome in relief.outcome.runs}
             for one in free:
                 own = tuple(note for note in relief.attention if note.replica in (None, one.replica))
-                self._show_pressed(one.run, outcomes.get(one.run.name), own)
+                outcome = outcomes.get(one.run.name)
+                plan = None if outcome is None else engine.plan_run(one.run, now_ns=self.clock())
+                self._showing.pressed(one, plan, outcome, own)
 
     def _hold(self, held: ExitStack, name: str) -> bool:
         lock = self._busy[name]
@@ -271,25 +253,10 @@ class Worker:
         held.callback(lock.release)
         return True
 
-    def _show_pressed(self, run: RunSettings, outcome: RunOutcome | None, notes: tuple[Attention, ...]) -> None:
-        now = self.clock()
-        view = replace(self.board.view(run.name), pressed=notes)
-        if outcome is not None:
-            good = view.last_success_ns
-            plan = engine.plan_run(run, now_ns=now)
-            view = after_apply(view, outcome, now_ns=now)
-            view = after_plan(view, plan, now_ns=now, forecasts=self.forecasts(run, plan, now_ns=now))
-            view = replace(view, last_success_ns=good)  # making room is no pass of the schedule
-        self._publish(view)
-
-    def _relaxed(self, volume: Volume) -> None:
-        """What the last try left to be said is over."""
-        for one in volume.pressed:
-            view = self.board.view(one.run.name)
-            own = tuple(note for note in view.pressed if note.replica != one.replica)
-            if own != view.pressed:
-                self._publish(replace(view, pressed=own))
-
     def outcome_of(self, outcome: RunOutcome) -> Outcome:
         """One run's outcome as a result of its own."""
         return Outcome(engine.fresh_id(self.clock()), (outcome,))
+
+
+def _with_fallbacks(view: RunView, *, count: int) -> RunView:
+    return replace(view, fallbacks=max(view.fallbacks, count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 # Where the number of an inode may be another the next time it is asked for: nothing is recognised by it there.
@@ -15,6 +16,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 class Mount:
     point: str
     file_system: str
+    device: str = ""  # major and minor number: the same for every mount of one file system
 
 
 def mounts() -> list[Mount]:
@@ -30,7 +32,7 @@ def mounts() -> list[Mount]:
         if "-" not in fields:
             continue
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        found.append(Mount(point, fields[fields.index("-") + 1]))
+        found.append(Mount(point, fields[fields.index("-") + 1], fields[2]))
     return found
 
 
@@ -49,6 +51,16 @@ def mount_of(real_path: str, table: list[Mount] | None = None) -> Mount | None:
         if inside and (best is None or len(mount.point) >= len(best.point)):
             best = mount
     return best
+
+
+def deepest_first(points: Iterable[str]) -> list[str]:
+    """Mount points in the order in which ``point_of`` looks through them."""
+    return sorted(set(points), key=len, reverse=True)
+
+
+def point_of(path: str, points: Sequence[str]) -> str:
+    """The mount point a path lies on by its text alone: no mount, which might hang, is touched to find out."""
+    return next((point for point in points if path == point or path.startswith(point.rstrip("/") + "/")), "/")
 
 
 def mounted_below(real_path: str, table: list[Mount]) -> tuple[str, ...]:

@@ -14,9 +14,21 @@ from prune.forecast import Forecast
 from prune.model import SECOND, Attention, Outcome
 from prune.pressure.marks import Wish
 from prune.pressure.relief import Relief
-from prune.pressure.watch import LONGEST_NS, NO_GAIN_FIRST_NS, BackOff, Volume, next_saves, room_on, volumes, wanted
+from prune.pressure.watch import (
+    LONGEST_NS,
+    NO_GAIN_FIRST_NS,
+    BackOff,
+    Volume,
+    local_replicas,
+    lying,
+    next_saves,
+    room_on,
+    volumes,
+    wanted,
+)
 from prune.settings.schema import HOUR, MINUTE, Pressure, ReplicaSettings, RunSettings, Share
 from prune.stores.base import Space
+from prune.stores.mounts import Mount
 from tests.runs import run_of
 from tests.trees.build import step_files
 
@@ -32,13 +44,13 @@ def told(size: int, *, in_ns: int | None) -> Forecast:
 
 
 def volume_of(*runs: RunSettings) -> Volume:
-    (volume,), _ = volumes(runs)
+    (volume,), _ = volumes(local_replicas(runs))
     return volume
 
 
 def test_runs_of_one_file_system_are_one_volume(tmp_path: Path) -> None:
     one, two = step_files(tmp_path / "one", [1]), step_files(tmp_path / "two", [1])
-    found, unseen = volumes([run_of(one, name="one"), run_of(two, name="two")])
+    found, unseen = volumes(local_replicas([run_of(one, name="one"), run_of(two, name="two")]))
     assert [[pressed.run.name for pressed in volume.pressed] for volume in found] == [["one", "two"]]
     assert unseen == []
 
@@ -46,9 +58,24 @@ def test_runs_of_one_file_system_are_one_volume(tmp_path: Path) -> None:
 def test_a_root_that_is_not_there_is_on_no_volume_and_an_object_store_has_none(tmp_path: Path) -> None:
     run = run_of(tmp_path / "gone", Path("s3:/bucket"))
     cloud = RunSettings("cloud", (ReplicaSettings("primary", "s3://bucket/x", "primary"),))
-    found, unseen = volumes([run, cloud])
+    found, unseen = volumes(local_replicas([run, cloud]))
     assert found == []
     assert [pressed.replica for pressed in unseen] == ["primary", "mirror"]
+
+
+def test_replicas_of_one_file_system_lie_in_one_place_wherever_it_is_mounted_and_nothing_is_touched() -> None:
+    runs = [run_of(Path("/data/a"), Path("/mnt/m/a"), name="a"), run_of(Path("/bind/b"), name="b")]
+    table = [
+        Mount("/", "ext4", "8:1"),
+        Mount("/data", "xfs", "8:2"),
+        Mount("/bind", "xfs", "8:2"),
+        Mount("/mnt/m", "nfs"),
+    ]
+    found = lying(runs, table)
+    assert {place: [(one.run.name, one.replica) for one in pressed] for place, pressed in found.items()} == {
+        "8:2": [("a", "primary"), ("b", "primary")],
+        "/mnt/m": [("a", "mirror")],
+    }
 
 
 def test_a_volume_that_was_swapped_tells_no_room(tmp_path: Path) -> None:
@@ -163,11 +190,11 @@ def test_success_forgets_the_waiting(trial: Trial) -> None:
 LOOKS = """
 import os, sys
 from pathlib import Path
-from prune.pressure.watch import room_on, volumes, wanted
+from prune.pressure.watch import local_replicas, room_on, volumes, wanted
 from prune.settings.schema import Pressure, ReplicaSettings, RunSettings, Share
 runs = [RunSettings(name, (ReplicaSettings("primary", os.path.join(sys.argv[1], name), "primary"),),
                     pressure=Pressure(free_below=Share(0))) for name in os.listdir(sys.argv[1])]
-(volume,), _ = volumes(runs)
+(volume,), _ = volumes(local_replicas(runs))
 wanted(volume, room_on(volume), {}, now_ns=0)
 os.stat("/begin-of-the-look") if os.path.exists("/begin-of-the-look") else None
 wanted(volume, room_on(volume), {}, now_ns=0)

@@ -18,7 +18,7 @@ import pytest
 from prune import engine
 from prune.pressure import Wish, make_room, relieve
 from prune.pressure.relief import Means, Pressed, read_room
-from prune.pressure.watch import room_on, volumes, wanted
+from prune.pressure.watch import local_replicas, room_on, volumes, wanted
 from prune.settings.schema import Pressure, Share
 from tests.runs import deleted_steps, run_of, settings_of
 from tests.scenarios.small_disks import tmpfs
@@ -168,7 +168,7 @@ def test_a_volume_with_no_inode_left_is_seen_and_freed_and_nothing_is_created_on
             (capped / f"somebody-else-{number}").touch()
             number += 1
         before = names_below(capped)
-        (volume,), _ = volumes([run])
+        (volume,), _ = volumes(local_replicas([run]))
         space = room_on(volume)
         assert space is not None
         assert space.free_bytes > 20 * MIB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,16 @@ import pytest
 
 from prune import checking, engine
 from prune.journal import open_journal
-from prune.model import SECOND
-from prune.pressure.relief import Means
+from prune.model import SECOND, Attention
+from prune.pressure.relief import Means, Pressed
 from prune.resume import Terms, find
 from prune.service.clockwatch import ClockWatch
 from prune.service.scrub import Scrubber, slice_of
+from prune.service.showing import Showing
 from prune.settings.schema import DAY, HOUR, MINUTE, Pressure, RunSettings, Settings, Share
 from prune.stop import Stop
 from prune.stores.base import Space
+from prune.stores.mounts import Mount
 from tests.runs import run_of
 from tests.service.homes import Home, home
 from tests.trees.build import step_files
@@ -151,6 +154,37 @@ def test_last_good_passes_are_remembered_across_a_restart(place: Home, tmp_path:
     assert abs(found - before) < 5 * SECOND
 
 
+def test_a_run_that_left_the_settings_while_a_pass_was_at_work_on_it_stays_forgotten(
+    place: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, run, apply = place.daemon.worker, place.run, engine.apply
+
+    def leaving(*args: Any, **more: Any) -> Any:
+        worker.meet(())
+        return apply(*args, **more)
+
+    monkeypatch.setattr(engine, "apply", leaving)
+    worker.pass_over("test", (run,))
+    assert place.daemon.board.views() == []
+    assert place.daemon.notifier.open_matters() == []
+
+
+def test_what_two_jobs_show_of_one_run_at_once_is_both_shown(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = place.daemon.worker
+    plain = Showing.forecasts
+    note = Attention("mirror-failed", "mirror", "step 100: gone", "")
+
+    def meanwhile(self: Showing, *args: Any, **more: Any) -> Any:
+        worker.board.change("tiny", lambda view: replace(view, mirrored=(note,)))
+        return plain(self, *args, **more)
+
+    monkeypatch.setattr(Showing, "forecasts", meanwhile)
+    place.pass_over()
+    view = worker.board.view("tiny")
+    assert view.deleted_steps == 3
+    assert note in view.attention
+
+
 # --- pressure --------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +250,17 @@ def test_a_shortfall_is_tried_again_as_soon_as_a_save_was_published(place: Home,
     assert place.steps() == ["step_0500.pt", "step_0600.pt", "step_0700.pt"]
 
 
+def test_what_is_short_on_one_replica_is_still_said_when_another_is_short_too(place: Home, full: Full) -> None:
+    full.free = 0
+    place.daemon.worker.look_at_volumes()
+    (note,) = place.daemon.board.view("tiny").pressed
+    elsewhere = replace(note, replica="mirror")
+    place.daemon.worker._showing.pressed(Pressed(place.run, "mirror"), None, None, (elsewhere,))
+    assert place.daemon.board.view("tiny").pressed == (note, elsewhere)
+    place.daemon.worker._showing.relaxed("tiny", "primary")
+    assert place.daemon.board.view("tiny").pressed == (elsewhere,)
+
+
 def test_what_the_last_try_left_to_be_said_is_over_when_there_is_room(place: Home, full: Full) -> None:
     full.free = 0
     place.daemon.worker.look_at_volumes()
@@ -229,6 +274,34 @@ def test_a_run_that_a_pass_is_at_work_on_is_left_to_it(place: Home, full: Full) 
     with place.daemon.worker._busy["tiny"]:
         place.daemon.worker.look_at_volumes()
     assert len(place.steps()) == 6
+
+
+def untouched(path: Path) -> Any:
+    """``os.stat`` that fails the test where it is asked for the path."""
+    plain = os.stat
+
+    def stat(asked: Any, *args: Any, **more: Any) -> Any:
+        if asked == str(path):
+            pytest.fail(f"{path} was touched")
+        return plain(asked, *args, **more)
+
+    return stat
+
+
+def test_a_place_that_hangs_keeps_no_look_at_another_waiting(
+    place: Home, full: Full, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = place.daemon.worker
+    stuck = run_of(tmp_path / "stuck", name="stuck")
+    monkeypatch.setattr("prune.service.worker.mounts", lambda: [
+        Mount("/", "ext4", "8:1"), Mount(str(tmp_path / "stuck"), "nfs", "0:77")])  # fmt: skip
+    use(place, replace(place.daemon.source.settings, runs=(place.run, stuck)))
+    assert set(worker.places) == {"0:77", "8:1"}
+    monkeypatch.setattr(os, "stat", untouched(tmp_path / "stuck"))
+    worker.look_at("8:1")
+    assert len(place.steps()) == 4
+    worker.pass_over("here", (place.run,))  # nor does the end of a pass elsewhere touch it
+    assert len(place.steps()) == 3
 
 
 # --- mirror ----------------------------------------------------------------------------------------------------------
