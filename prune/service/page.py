@@ -29,7 +29,7 @@ ROWS = 100
 NOTES = 60
 
 GLYPHS = {State.KEPT: "■", State.WOULD_GO: "□", State.GUARDED: "▣", State.BROKEN: "✕", State.IN_FLIGHT: "◔",
-          State.MISSING: "·"}  # fmt: skip
+          State.MISSING: "·", State.UNSEEN: "?"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

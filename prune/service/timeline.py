@@ -21,6 +21,7 @@ class State(StrEnum):
 
     BROKEN = "broken"
     IN_FLIGHT = "in flight"
+    UNSEEN = "not seen"  # its replica could not be listed
     MISSING = "missing"
     GUARDED = "guarded"
     WOULD_GO = "would go"
@@ -104,10 +105,11 @@ def _shared(plan: RunPlan, steps: Sequence[StepPlan], replicas: Sequence[str]) -
 def _cells(plan: RunPlan, step: StepPlan, replicas: Sequence[str]) -> tuple[Cell, ...]:
     there = {copy.replica: copy for copy in step.copies}
     candidate = plan.resume_candidate
+    unlisted = {replica.name for replica in plan.replicas if not replica.listed}
     return tuple(
         Cell(
             replica,
-            _state(step, there.get(replica)),
+            State.UNSEEN if replica in unlisted - there.keys() else _state(step, there.get(replica)),
             candidate is not None and (candidate.step, candidate.replica) == (step.step, replica),
         )
         for replica in replicas

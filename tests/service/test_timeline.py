@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prune.model import Decision, Health
 from prune.service.timeline import ALONE, TOGETHER, Column, State, columns
 from tests.service.sights import NOW, step, tiny
@@ -47,6 +49,14 @@ def test_damage_says_what_was_found() -> None:
 def test_a_copy_that_a_replica_lacks_is_shown_as_missing() -> None:
     plan = tiny(steps=[step(100, replicas=["primary"])])
     assert [cell.state for cell in columns(plan, now_ns=NOW)[0].cells] == [State.KEPT, State.MISSING]
+
+
+def test_what_a_replica_that_cannot_be_listed_holds_is_not_seen_and_not_called_missing() -> None:
+    plan = tiny(steps=[step(100, replicas=["primary"])])
+    unreachable = tuple(replace(replica, listed=replica.name != "mirror") for replica in plan.replicas)
+    (column,) = columns(replace(plan, replicas=unreachable), now_ns=NOW)
+    assert [cell.state for cell in column.cells] == [State.KEPT, State.UNSEEN]
+    assert "mirror not seen" in column.title
 
 
 def test_five_thousand_steps_are_a_bounded_number_of_columns_and_none_is_lost() -> None:
