@@ -114,14 +114,14 @@ class Fuse:
 
 
 @contextmanager
-def fuse(folder: Path, **faults: Any) -> Iterator[Fuse]:
-    """The passthrough of :mod:`tests.faults.fuse`, in a process of its own."""
+def fuse(folder: Path, *, below: Path | None = None, **faults: Any) -> Iterator[Fuse]:
+    """The passthrough of :mod:`tests.faults.fuse`, in a process of its own; ``below`` may be one that stands."""
     if find_spec("mfusepy") is None:
         pytest.skip("mfusepy is not installed (pip install mfusepy)")
     if not os.path.exists("/dev/fuse"):
         pytest.skip("there is no /dev/fuse")
-    below, place = folder.parent / f"{folder.name}-below", folder.parent / f"{folder.name}-faults.json"
-    below.mkdir()
+    below, place = below or folder.parent / f"{folder.name}-below", folder.parent / f"{folder.name}-faults.json"
+    below.mkdir(exist_ok=True)
     folder.mkdir()
     mounted = Fuse(folder, below, place)
     mounted.faults(**faults)

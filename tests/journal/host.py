@@ -18,11 +18,12 @@ REPOSITORY = Path(__file__).parents[2]
 class Host:
     """A pruner under way. Each line on its stderr is told as it comes."""
 
-    def __init__(self, url: str, words: Sequence[str], *, lease: float = 60.0, slow: float = 0.0) -> None:
+    def __init__(self, url: str, words: Sequence[str], *, lease: float = 60.0, slow: float = 0.0,
+                 within: Sequence[str] = ()) -> None:  # fmt: skip
         environment = {**os.environ, "PRUNE_STATE": url, "PYTHONDONTWRITEBYTECODE": "1"}
         driver = [sys.executable, "-m", "tests.journal.host", str(lease), str(slow)]
         self.process = subprocess.Popen(
-            [*driver, *words],
+            [*within, *driver, *words],
             cwd=REPOSITORY,
             env=environment,
             text=True,
@@ -58,12 +59,14 @@ class Host:
 
 def main() -> None:
     from prune.cli import main as prune
+    from prune.control import lock
     from prune.deletion import apply, sweep
     from prune.journal import leases
 
     lease, slow, *words = sys.argv[1:]
     leases.SECONDS = float(lease)
-    apply.BATCH = 1
+    lock.LEASE_NS = int(float(lease) * 10**9)
+    apply.BATCH = apply.BATCH_REMOTE = 1
     batch = sweep.Sweep._batch
     log = os.environ.get("HOST_LOG")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -44,9 +44,13 @@ needs_postgres = pytest.mark.skipif(not usable(), reason=WHY_NOT)
 
 
 class PostgresServer:
-    """One cluster in a directory of its own, reached by a socket there."""
+    """One cluster in a directory of its own, reached by a socket there.
 
-    def __init__(self) -> None:
+    ``listen`` makes it answer all of a network too, ``within`` is what puts it there.
+    """
+
+    def __init__(self, *, listen: str = "", network: str = "", within: Sequence[str] = ()) -> None:
+        self.listen, self.within = listen, within
         self.home = Path(tempfile.mkdtemp(prefix="prune-pg-", dir="/tmp"))  # short: socket paths are
         self.data = self.home / "data"
         self.process: subprocess.Popen[bytes] | None = None
@@ -56,9 +60,16 @@ class PostgresServer:
         subprocess.run([*self._user(), str(_binary("initdb")), "-A", "trust", "-U", "prune", "--no-sync", "-E", "UTF8",
                         "--locale", "C", "-D", str(self.data)],
                        check=True, capture_output=True, cwd=self.home)  # fmt: skip
+        if network:
+            with (self.data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://prune:hunter2@/{database}?host={self.home}"
+
+    def from_afar(self, url: str) -> str:
+        """The same database as other hosts reach it."""
+        return url.partition("?")[0].replace("@/", f"@{self.listen}/")
 
     def new_database(self) -> str:
         """The URL of an empty one."""
@@ -70,8 +81,9 @@ class PostgresServer:
         until = time.monotonic() + 60
         while True:
             self.process = subprocess.Popen(
-                [*self._user(), str(_binary("postgres")), "-D", str(self.data), "-c", "listen_addresses=",
-                 "-c", f"unix_socket_directories={self.home}", "-c", "fsync=off", "-c", "max_connections=60"],
+                [*self.within, *self._user(), str(_binary("postgres")), "-D", str(self.data),
+                 "-c", f"listen_addresses={self.listen}", "-c", f"unix_socket_directories={self.home}",
+                 "-c", "fsync=off", "-c", "max_connections=60"],
                 cwd=self.home, stdout=subprocess.DEVNULL, stderr=(self.home / "log").open("ab"),
             )  # fmt: skip
             while self.process.poll() is None:
@@ -131,9 +143,9 @@ def _binary(name: str) -> Path:
     return place / name
 
 
-def started() -> Iterator[PostgresServer]:
+def started(*, listen: str = "", network: str = "", within: Sequence[str] = ()) -> Iterator[PostgresServer]:
     """For fixtures: a server that runs, and is gone afterwards."""
-    server = PostgresServer()
+    server = PostgresServer(listen=listen, network=network, within=within)
     try:
         server.start()
         yield server
