@@ -262,6 +262,7 @@ def _open(settings: ReplicaSettings, table: list[Mount]) -> OpenReplica:
 
 def _open_in_store(replica: OpenReplica) -> OpenReplica:
     from prune.stores.object.root import ObjectRoot
+    from prune.stores.object.troubles import Unnameable
 
     try:
         root = ObjectRoot(replica.settings.root)
@@ -269,7 +270,8 @@ def _open_in_store(replica: OpenReplica) -> OpenReplica:
         replica.root = root
         read_space(replica)
     except OSError as error:
-        replica.opening.append(Block("replica-unreachable", replica.name, f"{replica.settings.root}: {error.strerror}"))
+        block = "listing-incomplete" if isinstance(error, Unnameable) else "replica-unreachable"
+        replica.opening.append(Block(block, replica.name, f"{replica.settings.root}: {error.strerror}"))
     return replica
 
 

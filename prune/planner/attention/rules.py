@@ -25,7 +25,9 @@ def _mend_alignment(scene: Scene) -> str:
     evidence = scene.evidence
     unlisted = [name for name in evidence.required if name not in evidence.listed]
     if unlisted:
-        return f"make {' and '.join(unlisted)} reachable"
+        others = {block.replica for block in evidence.inventory.blocks if block.block != "replica-unreachable"}
+        away = " and ".join(name for name in unlisted if name not in others)
+        return f"make {away} reachable" if away else f"mend what blocks {' and '.join(unlisted)}"
     primary, mirrors = evidence.required[:1], evidence.required[1:]
     lacking = [step for step in evidence.steps if step not in scene.kept.counted]
     to_copy = [s for s in lacking if _good_on(evidence, s, primary) and not _good_on(evidence, s, mirrors)]

@@ -83,7 +83,8 @@ def _in_one_go(root: ObjectRoot, parent: str, tops: Sequence[str]) -> dict[str, 
     """By one listing of what lies around them, from the first to the last."""
     found: dict[str, Found] = {top: {} for top in tops}
     depth = parent.count("/") + 1 if parent else 0
-    end, in_order, before = f"{max(tops)}/{chr(0x10FFFF)}", True, ""
+    # A folder's keys come after those of a name that goes on with what sorts before "/": "step-1-old/", "step-1/".
+    end, in_order, before = f"{max(f'{top}/' for top in tops)}{chr(0x10FFFF)}", True, ""
     for path, each in root.objects(parent, after=min(tops)[:-1]):
         in_order, before = in_order and path >= before, path
         top = "/".join(path.split("/")[: depth + 1])

@@ -11,6 +11,10 @@ class Changed(OSError):
     """The object is no longer the one whose ETag was given."""
 
 
+class Unnameable(OSError):
+    """A key in the listing that no path can stand for: the store answered, and what it holds cannot all be told."""
+
+
 def as_os_error(error: BaseException, name: str) -> OSError:
     """An exception of the client library; ``name`` is the object's URL. One that is an OSError already stays."""
     if isinstance(error, OSError) and error.errno is not None:
@@ -23,6 +27,11 @@ def as_os_error(error: BaseException, name: str) -> OSError:
     if kind in ("PreconditionError", "NotModifiedError"):
         return Changed(errno.ESTALE, "it is no longer the object it was", name)
     said = plainly(str(error))
+    if kind == "InvalidPathError":
+        key = re.search(r'Path "(.*)" contained|parsing Path "(.*)": ', str(error), re.DOTALL)
+        which = repr(key[1] or key[2]) if key else said
+        why = 'a key with an empty part, a part "." or "..", or a control character'
+        return Unnameable(errno.EILSEQ, f"it holds {which}, {why}: rename that object, or delete it", name)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or re.search(r"\b40[13]\b", said):
         return PermissionError(errno.EACCES, f"access was denied ({said})", name)
     return OSError(errno.EIO, said, name)
