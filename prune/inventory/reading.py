@@ -58,7 +58,7 @@ def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
         replica.block("control-unusable", f"{control.path if control else replica.settings.root}: {error}")
     except OSError as error:
         replica.block("listing-incomplete", f"{error.filename or replica.settings.root}: {error.strerror}")
-    if root.bucket.versioned:
+    if root.keeps_versions():
         work.site.attention.append(
             Attention("versioned", replica.name, f"the bucket of {replica.settings.root} keeps versions: what is "
                       "deleted frees nothing yet", "let a lifecycle rule of the bucket expire those not current")

@@ -98,14 +98,15 @@ def summary(run: RunPlan) -> dict[str, Any]:
 
 
 def bytes_to_free(run: RunPlan) -> dict[str, int]:
-    """Allocated bytes that applying the plan would free, by replica."""
+    """Allocated bytes that applying the plan would free, by replica; none where what is deleted stays as a version."""
     freed = {replica.name: 0 for replica in run.replicas}
     for copy in (copy for step in run.steps for copy in step.goes):
         freed[copy.replica] = freed.get(copy.replica, 0) + (copy.bytes or 0)
     for orphan in run.orphans:
         if orphan.decision is Decision.DELETE:
             freed[orphan.replica] = freed.get(orphan.replica, 0) + orphan.bytes
-    return freed
+    stays = {note.replica for note in run.attention if note.kind == "versioned"}
+    return {name: 0 if name in stays else size for name, size in freed.items()}
 
 
 def replica_to_json(replica: Replica) -> dict[str, Any]:

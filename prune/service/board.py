@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from prune.forecast import Forecast
 from prune.model import Attention, Block, Decision, RunOutcome, RunPlan, nothing
 from prune.report.fleet import devices_of, held_bytes
+from prune.report.json import bytes_to_free
 from prune.settings.units import format_size
 from prune.stores.base import Space
 
@@ -70,15 +71,12 @@ def counted(plan: RunPlan) -> Counts:
     health: dict[str, Counter[str]] = {replica.name: Counter() for replica in plan.replicas}
     guards: Counter[str] = Counter()
     decisions: Counter[str] = Counter()
-    to_free: Counter[str] = Counter()
     for step in plan.steps:
         decisions[str(step.decision)] += 1
         guards.update({hold.guard for hold in step.guards} if step.decision is Decision.GUARDED else ())
         for copy in step.copies:
             health.setdefault(copy.replica, Counter())[str(copy.health) if copy.health else "unjudged"] += 1
-            if step.decision is Decision.DELETE:
-                to_free[copy.replica] += copy.bytes or 0
-    return Counts(health, guards, decisions, to_free, held_bytes(plan), devices_of(plan))
+    return Counts(health, guards, decisions, bytes_to_free(plan), held_bytes(plan), devices_of(plan))
 
 
 def after_plan(view: RunView, plan: RunPlan, *, now_ns: int, forecasts: Mapping[str, Forecast]) -> RunView:

@@ -16,6 +16,7 @@ from prune.doctor.examine import examine
 from prune.errors import NothingYet, UsageError
 from prune.journal import open_journal
 from prune.pressure.relief import make_room
+from prune.report.json import bytes_to_free
 from prune.resume import Terms, find, held
 from prune.seal import seal_all
 from prune.settings.schema import SECOND, Guards, Keep
@@ -390,3 +391,15 @@ def test_a_thinned_step_whose_parts_wait_in_a_bucket_equals_its_thinned_local_co
     undo(fewer, None, now_ns=time.time_ns(), wait_ns=0, journal=open_journal(f"sqlite:///{state}", write=True))
     assert [len(step.copies) for step in planned(fewer, state).steps] == [2, 2, 2]
     assert planned(fewer, state).attention == ()
+
+
+def test_a_preview_of_a_bucket_that_keeps_versions_promises_no_room(bucket: str, state: Path, s3_server: str) -> None:
+    s3 = boto3.client("s3", endpoint_url=s3_server)
+    s3.put_bucket_versioning(Bucket=bucket.removeprefix("s3://"), VersioningConfiguration={"Status": "Enabled"})
+    put_all(bucket, step_prefixes(range(1, 8)))
+
+    plan = planned(run_on(bucket), state)
+
+    assert [step.step for step in plan.victims] == [1, 2, 3, 4]
+    assert "versioned" in {note.kind for note in plan.attention}
+    assert bytes_to_free(plan) == {"primary": 0}

@@ -54,6 +54,7 @@ class Bucket:
     address: Address
     patience: Patience = field(default_factory=lambda: PATIENCE)
     versioned: bool = False  # an answer showed that this bucket keeps versions
+    asked_for_versions: bool = False
     conditional: bool = False  # it was seen to keep to the conditions of writes
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -117,7 +118,7 @@ class Bucket:
 
         def ask() -> tuple[bytes, Object]:
             found = obstore.get(self.store, key, options=options)
-            return bytes(found.bytes()), _object(found.meta)
+            return bytes(found.bytes()), self._seen(_object(found.meta))
 
         return self._persistently(ask, key)
 

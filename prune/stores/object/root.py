@@ -22,7 +22,7 @@ from prune.stores.object.address import Address
 from prune.stores.object.client import Bucket, Object, bucket
 from prune.stores.object.listing import everything
 from prune.stores.object.reading import ObjectFile
-from prune.stores.object.tree import Folder, Tree, status_of, walk
+from prune.stores.object.tree import Folder, Tree, some_file, status_of, walk
 from prune.stores.object.troubles import Changed
 
 _TRIES = 5
@@ -147,6 +147,18 @@ class ObjectRoot(LocalRoot):
     def used(self) -> int:
         """Bytes of everything below the prefix, ours included. Raises OSError."""
         return self.tree.top.size
+
+    def keeps_versions(self) -> bool:
+        """Whether the bucket was seen to keep versions of what is deleted. Asks for one object, once; what cannot be
+        told is no."""
+        bucket = self.bucket
+        if not bucket.versioned and not bucket.asked_for_versions:
+            with contextlib.suppress(OSError):
+                path = some_file(self.tree.top)
+                if path is not None:
+                    self.object(path)
+                    bucket.asked_for_versions = True
+        return bucket.versioned
 
     def still_there(self) -> bool:
         return True

@@ -133,6 +133,13 @@ def walk(folder: Folder, path: str, dev: int) -> Iterator[tuple[Entry, FileStat]
         yield from walk(below, f"{path}/{name}", dev)
 
 
+def some_file(folder: Folder) -> str | None:
+    """The path of any file at or below a folder that is remembered."""
+    for name in folder.files or ():
+        return name
+    return next((f"{name}/{found}" for name, below in folder.folders.items() if (found := some_file(below))), None)
+
+
 def _grow(folder: Folder, status: FileStat) -> None:
     folder.newest_ns = max(folder.newest_ns, status.mtime_ns)
     folder.digest ^= status.tag
