@@ -14,16 +14,19 @@ LATE_NS = 5 * SECOND  # how long freed space may take to show
 LOOK_NS = SECOND // 10
 ENOUGH = 0.1  # of what was expected: less is no gain
 MOST_DOUBTS = 2
+TELLING = 256 * 1024  # what a pass notes of its own work takes room too, and hides what smaller steps free
 CRUMB = 64 * 1024  # a folder's own blocks and the like: no gain from a step whose files other links hold
 
 
 @dataclass(frozen=True, slots=True)
 class NoGain:
-    """A step that was deleted and freed nothing."""
+    """A step that was deleted and freed nothing; or several small ones, up to this, that did so together."""
 
     step: int
     expected: int
     gained: int
+    together: int = 1
+    linked: bool = False  # other links hold what was in it
 
 
 @dataclass
@@ -55,6 +58,8 @@ class Gate:
         if self.no_gain is not None:
             return False
         space = self.probe()
+        if self._taken and self._too_little_to_tell(space):
+            return not self.wish.met(space)
         if self._taken and not self._gained(space):
             return False
         self._taken.clear()
@@ -70,6 +75,14 @@ class Gate:
     def open(self) -> bool:
         return self.no_gain is None
 
+    def _too_little_to_tell(self, space: Space) -> bool:
+        """Steps that hold next to nothing, as saves on a full disk leave them, are judged with what goes next."""
+        assert self._before is not None
+        expected = self._expected()
+        if not self.wish.short(self._before).bytes or any(copy.held_elsewhere for copy in self._taken):
+            return False
+        return expected.bytes < TELLING and not self._enough(self._before, space, expected)
+
     def _gained(self, space: Space) -> bool:
         """Looks again for a while: space can come back late, and a writer may have taken what was freed."""
         assert self._before is not None
@@ -84,7 +97,8 @@ class Gate:
                 return True
             if self.clock() >= until:
                 gained = max(0, space.free_bytes - before.free_bytes)
-                self.no_gain = NoGain(self._taken[-1].step, expected.bytes, gained)
+                linked = all(copy.held_elsewhere for copy in self._taken)
+                self.no_gain = NoGain(self._taken[-1].step, expected.bytes, gained, len(self._taken), linked)
                 return False
             self.sleep(LOOK_NS / SECOND)
             space = self.probe()

@@ -14,11 +14,12 @@ from prune.settings.units import format_size
 
 def no_gain(found: NoGain, replica: str) -> Attention:
     """A step went and nothing came of it."""
+    what = f"step {found.step}" if found.together == 1 else f"{found.together} steps up to {found.step}"
+    why = "other links hold its files" if found.linked else f"expected {format_size(found.expected)}"
     return Attention(
         "no-gain",
         replica,
-        f"step {found.step}: expected {format_size(found.expected)}, gained {format_size(found.gained)}; "
-        "nothing more is deleted for room",
+        f"{what}: {why}, gained {format_size(found.gained)}; nothing more is deleted for room",
         "snapshots, hard links or open files? free what holds the space",
     )
 
@@ -59,6 +60,7 @@ def _of(plan: RunPlan, decision: Decision) -> Iterator[StepPlan]:
 def _mend(run: RunSettings, left: RunPlan) -> str:
     if left.blocked is not None:
         return "end what blocks it, or add room"
+    held = "let go of what guards hold, " if any(_of(left, Decision.GUARDED)) else ""
     if run.pressure.keep_last is None or run.pressure.keep_last >= run.keep.last:
-        return f"lower keep.last ({run.keep.last}), allow fewer under pressure (pressure.keep_last), or add room"
-    return "lower pressure.keep_last, let go of what guards hold, or add room"
+        return f"{held}lower keep.last ({run.keep.last}), allow fewer under pressure (pressure.keep_last), or add room"
+    return f"{held}lower pressure.keep_last, or add room"

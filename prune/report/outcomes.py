@@ -61,7 +61,8 @@ def _by_replica(run: RunOutcome, copies: Iterable[DeletedCopy]) -> str:
     freed: Counter[str] = Counter(dict.fromkeys(run.free_before, 0))  # in the order of the replicas
     for copy in copies:
         freed[copy.replica] += copy.bytes
-    return listed([f"{format_size(size)} on {replica}" for replica, size in freed.items() if size])
+    sizes = [f"{format_size(size)} on {replica}" for replica, size in freed.items() if size]
+    return listed(sizes) if sizes else "which held nothing of their own"
 
 
 def _guarded(run: RunOutcome, *, verbose: bool) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from prune.model import SECOND, DeletedCopy
-from prune.pressure.gate import LOOK_NS, MOST_DOUBTS, Gate
+from prune.pressure.gate import LOOK_NS, MOST_DOUBTS, TELLING, Gate
 from prune.pressure.marks import Wish
 from prune.stores.base import Space
 
@@ -77,6 +77,26 @@ def test_a_small_step_that_frees_what_it_held_is_a_gain(world: World) -> None:
     world.free += 24 << 10
     assert world.gate.keep_going()
     assert world.slept == 0
+
+
+def test_a_step_that_held_nothing_tells_nothing_and_the_next_one_goes(world: World) -> None:
+    for _ in range(3):
+        assert world.victim(expected=0, gained=0)
+    assert world.slept == 0
+    assert world.victim(expected=10, gained=10)
+    assert world.victim(expected=0, gained=0)
+    assert not world.victim(expected=10, gained=0)
+    assert world.gate.no_gain is not None
+    assert world.gate.no_gain.together == 2
+
+
+def test_small_steps_that_free_nothing_are_judged_together(world: World) -> None:
+    taken = 0
+    while world.gate.keep_going():
+        world.gate.told(DeletedCopy(taken, "primary", 24 << 10, 4, True))
+        taken += 1
+    assert world.gate.no_gain is not None
+    assert taken == world.gate.no_gain.together == -(-TELLING // (24 << 10))
 
 
 def test_a_crumb_around_files_that_stay_elsewhere_is_no_gain(world: World) -> None:

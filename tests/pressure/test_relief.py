@@ -178,6 +178,16 @@ def test_files_with_other_links_free_nothing_and_end_it_after_one_step(root: Pat
     relief = relief_of(run_of(root, last=2), Disk(10 * MIB, (tmp_path / "elsewhere",)), state, free=8 * MIB)
     assert len(deleted_steps(only(relief))) == 1
     assert relief.freed_nothing
+    assert any("other links hold its files" in note.detail for note in relief.attention)
+
+
+def test_empty_files_that_a_full_disk_left_do_not_end_it(root: Path, state: Path) -> None:
+    for step in (100, 200):
+        (root / f"step_{step:04d}.pt").write_bytes(b"")
+        age(root / f"step_{step:04d}.pt", 30 * 24 * 3600)
+    relief = relief_of(run_of(root, last=2), Disk(10 * MIB, (root,)), state, free=5 * MIB)
+    assert relief.reached
+    assert deleted_steps(only(relief)) == [100, 200, 300, 400, 500]
 
 
 def test_space_that_comes_back_late_is_waited_for(root: Path, state: Path) -> None:
