@@ -15,7 +15,7 @@ from prune.inventory import gather, open_site
 from prune.inventory.judging import Evidence, no_evidence
 from prune.inventory.site import Site
 from prune.model import Attention, Copy, Inventory, RunOutcome, RunPlan, nothing
-from prune.report.json import bytes_to_free
+from prune.report.json import bytes_that_go
 from prune.settings.roots import is_url
 from prune.settings.schema import MINUTE, RunSettings, Settings
 from prune.settings.units import format_size
@@ -138,7 +138,7 @@ def _holding(run: RunSettings, pools: _Pools, now_ns: int, evidence: Evidence) -
     for keep_last in range(min(last, len(inventory.copies)) - 1, (floor or last) - 1, -1):
         lower.append(Level(keep_last, kept(keep_last)[1]))
     newest = max(known, default=None) if len(known) == len(written) else None
-    return Holding(run.name, by_pool, run.priority, newest, tuple(lower))
+    return Holding(run.name, by_pool, run.priority, newest, tuple(lower), has_floor=floor is not None)
 
 
 def _measured(site: Site, inventory: Inventory) -> Inventory:
@@ -161,7 +161,7 @@ def _blind(copy: Copy | None) -> bool:
 def _left(inventory: Inventory, plan: RunPlan) -> dict[str, int]:
     """Bytes of copies on each replica once the plan is carried out."""
     orphans = replace(plan, orphans=())
-    left = {name: -freed for name, freed in bytes_to_free(orphans).items()}
+    left = {name: -freed for name, freed in bytes_that_go(orphans).items()}
     for held in inventory.copies.values():
         for name, copy in held.items():
             left[name] = left.get(name, 0) + (copy.bytes or 0)
@@ -186,11 +186,24 @@ def _told(division: Division, budgets: Mapping[Pool, int], holdings: Sequence[Ho
     for pool, over in division.over.items():
         mine = sorted((holding for holding in holdings if holding.kept.get(pool)), key=lambda holding: holding.gives)
         kept, budget = format_size(division.kept[pool]), format_size(budgets[pool])
-        detail = f"{pool} keeps {kept}, {format_size(over)} over its {budget}"
-        mend = "allow fewer (pressure.keep_last) in runs that may give, give finished runs a final policy, or raise it"
+        detail = f"{pool} keeps {kept}, {format_size(over)} over its {budget}, and no run may give more"
         if mine:
-            attention[mine[0].run] = Attention("over-budget", None, f"{detail}, and no run may give more", mend)
+            attention[mine[0].run] = Attention("over-budget", None, *_why_no_more(detail, mine))
     return Allowances(division.lowered, notes, attention)
+
+
+def _why_no_more(detail: str, mine: Sequence[Holding]) -> tuple[str, str]:
+    """The sentence and its mend: a budget takes nothing from a run that was never told how few steps will do."""
+    floorless = sum(not holding.has_floor for holding in mine)
+    if not floorless:
+        return detail, "allow fewer (pressure.keep_last), give finished runs a final policy, or raise the budget"
+    of = f"{floorless} of its {len(mine)} runs" if len(mine) > 1 else "its only run"
+    has = "have" if floorless > 1 else "has"
+    return (
+        f"{detail}: {of} {has} no pressure.keep_last, and a budget takes only from runs that have one",
+        "set pressure.keep_last, the fewest steps that will do, in runs that may give; give finished runs a final "
+        "policy; or raise the budget",
+    )
 
 
 def _in_words(budgets: Mapping[Pool, int], pools: Mapping[Pool, int]) -> str:

@@ -31,6 +31,7 @@ class Holding:
     priority: int = 0
     newest_ns: int | None = None  # when its newest step was written; None, as nobody knows, counts as just now
     lower: tuple[Level, ...] = ()
+    has_floor: bool = True  # whether its settings say how few steps will do; else it gives nothing
 
     @property
     def gives(self) -> tuple[object, ...]:

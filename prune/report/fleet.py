@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from prune.model import Decision, Replica, RunPlan
+from prune.model import Attention, Decision, Replica, RunPlan
 from prune.report.json import bytes_to_free
 from prune.report.lines import Cell, Grid, Line, Report, line, listed, printable
+from prune.report.tables import attention_lines
 from prune.report.times import ago
 from prune.settings.units import format_size
 
 SHOWN = 40
 
 VolumeKey = tuple[object, ...]
+
+_COMMON = {
+    "budget": ("run keeps fewer steps than its keep.last, to share a budget",
+               "runs keep fewer steps than their keep.last, to share a budget"),
+    "finished": ("run is finished and falls to its final policy", "runs are finished and fall to their final policy"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class Fleet:
 
     rows: list[Row] = field(default_factory=list)
     volumes: dict[VolumeKey, Volume] = field(default_factory=dict)
+    shared: list[Attention] = field(default_factory=list)  # what is told at one run and concerns many
 
     def add(self, plan: RunPlan, *, last_success_ns: int | None = None) -> None:
         fates = {fate.value: 0 for fate in Decision}
@@ -65,6 +74,7 @@ class Fleet:
             Row(plan.run, len(plan.steps), fates, sum(freed.values()), tuple(block.block for block in plan.blocks),
                 tuple(dict.fromkeys(note.kind for note in plan.attention)), plan.notes, last_success_ns)
         )  # fmt: skip
+        self.shared += [note for note in plan.attention if note.kind == "over-budget"]
         held = held_bytes(plan)
         for key, replicas in _by_volume(plan).items():
             volume = self.volumes.setdefault(key, Volume(replicas[0].root))
@@ -95,6 +105,7 @@ class Fleet:
         if len(rows) > len(telling):
             report.append(line(Cell(f"{len(rows) - len(telling)} more runs; --verbose shows all", "dim"), indent=2))
         report += [_volume(volume) for volume in self._ordered()]
+        report += attention_lines(self.shared)
         report += _common_notes(rows)
         return report
 
@@ -146,13 +157,9 @@ def _volume(volume: Volume) -> Line:
 
 def _common_notes(rows: Iterable[Row]) -> list[Line]:
     """Notes that speak of the fleet: each once, with how many runs say it."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        for note in row.notes:
-            if note.startswith(("finished", "budget")):
-                word = note.partition(":")[0]
-                counts[word] = counts.get(word, 0) + 1
-    return [line(Cell(f"note: {count} runs {word}", "dim"), indent=2) for word, count in sorted(counts.items())]
+    counts = Counter(note.partition(":")[0] for row in rows for note in row.notes)
+    told = [(counts[word], one if counts[word] == 1 else many) for word, (one, many) in _COMMON.items()]
+    return [line(Cell(f"note: {count} {what}", "dim"), indent=2) for count, what in told if count]
 
 
 def held_bytes(plan: RunPlan) -> dict[str, int]:

@@ -97,16 +97,21 @@ def summary(run: RunPlan) -> dict[str, Any]:
     return {**{fate.value: fates[fate] for fate in Decision}, "thin": thinned, "bytes_to_free": bytes_to_free(run)}
 
 
-def bytes_to_free(run: RunPlan) -> dict[str, int]:
-    """Allocated bytes that applying the plan would free, by replica; none where what is deleted stays as a version."""
-    freed = {replica.name: 0 for replica in run.replicas}
+def bytes_that_go(run: RunPlan) -> dict[str, int]:
+    """Allocated bytes of what applying the plan would delete, by replica."""
+    going = {replica.name: 0 for replica in run.replicas}
     for copy in (copy for step in run.steps for copy in step.goes):
-        freed[copy.replica] = freed.get(copy.replica, 0) + (copy.bytes or 0)
+        going[copy.replica] = going.get(copy.replica, 0) + (copy.bytes or 0)
     for orphan in run.orphans:
         if orphan.decision is Decision.DELETE:
-            freed[orphan.replica] = freed.get(orphan.replica, 0) + orphan.bytes
+            going[orphan.replica] = going.get(orphan.replica, 0) + orphan.bytes
+    return going
+
+
+def bytes_to_free(run: RunPlan) -> dict[str, int]:
+    """Allocated bytes that applying the plan would free, by replica; none where what is deleted stays as a version."""
     stays = {note.replica for note in run.attention if note.kind == "versioned"}
-    return {name: 0 if name in stays else size for name, size in freed.items()}
+    return {name: 0 if name in stays else size for name, size in bytes_that_go(run).items()}
 
 
 def replica_to_json(replica: Replica) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_nobody_gives_below_its_floor_and_the_rest_is_said_loudly(tmp_path: Path
     assert [len(names(tmp_path / name)) for name in ("old", "new", "no-floor")] == [3, 3, 6]
     kinds = [note["kind"] for run in done.json["runs"] for note in run["attention"]]
     assert kinds == ["over-budget"]
-    assert "no run may give more" in str(done.json)
+    assert "no run may give more: 1 of its 3 runs has no pressure.keep_last" in str(done.json)
 
 
 def test_a_guard_holds_whatever_the_budget(tmp_path: Path) -> None:

@@ -68,3 +68,17 @@ def test_the_report_shows_what_tells_and_counts_the_rest():
     assert "8 more runs; --verbose shows all" in text
     assert "quiet-0" not in text
     assert "quiet-0" in plain(fleet(*quiet, *loud).report(now_ns=NOW, all_rows=True))
+
+
+def test_what_concerns_the_whole_fleet_is_told_in_full_and_once():
+    over = Attention("over-budget", None, "the volume of /a keeps 2 GiB, 1 GiB over its 1 GiB", "raise the budget")
+    lowered = "budget: the fleet keeps to 1 GiB for the volume of /a, so keep.last is 1 here"
+    told = plain(fleet(
+        run("one", step(1), attention=(over,), notes=(lowered,)),
+        run("two", step(1), notes=(lowered,)),
+        run("three", step(1), notes=("finished: no new step for 30 days",)),
+    ).report(now_ns=NOW))  # fmt: skip
+    assert told.count("over-budget: the volume of /a keeps 2 GiB, 1 GiB over its 1 GiB") == 1
+    assert "→ raise the budget" in told
+    assert "note: 2 runs keep fewer steps than their keep.last, to share a budget" in told
+    assert "note: 1 run is finished and falls to its final policy" in told
