@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from prune.forecast import Forecast
-from prune.model import SECOND
+from prune.model import SECOND, RunPlan
 from prune.pressure.marks import Wish, wish_of
 from prune.pressure.relief import Pressed, Relief
 from prune.settings.roots import is_url
@@ -62,6 +63,19 @@ def volumes(replicas: Iterable[Pressed]) -> tuple[list[Volume], list[Pressed]]:
             unseen.append(pressed)  # every pass over it says so
     found = [Volume(device, pressed[0].root, tuple(pressed)) for device, pressed in sorted(by_device.items())]
     return found, unseen
+
+
+def budgets(run: RunSettings, plan: RunPlan, free_after: Mapping[str, int]) -> list[tuple[Volume, Space]]:
+    """The buckets of a run that have a budget, each a volume of its own, and what was left of it after a pass."""
+    capacities = {replica.name: (replica.root, replica.capacity) for replica in run.replicas}
+    found = []
+    for replica in plan.replicas:
+        root, capacity = capacities[replica.name]
+        free = free_after.get(replica.name, replica.free_bytes)
+        if is_url(root) and capacity is not None and free is not None:
+            number = -1 - crc32(root.encode("utf-8", "surrogateescape"))  # no device has one below zero
+            found.append((Volume(number, root, (Pressed(run, replica.name),)), Space(free, capacity, None, None)))
+    return found
 
 
 def room_on(volume: Volume) -> Space | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prune.model import SECOND, Decision, RunOutcome, RunPlan
+from prune.settings.roots import is_url
 from prune.settings.schema import HOUR, RunSettings
 
 LOOK_AGAIN_NS = HOUR
@@ -55,7 +56,8 @@ class Stillness:
         """The pass has ended. Remembered where it had nothing to do, and looked at the places it began with."""
         before = self._before.get(run.name)
         places = () if plan is None else places_of(run, plan)
-        if before is None or plan is None or not nothing_to_do(plan, outcome):
+        in_store = any(is_url(replica.root) for replica in run.replicas)  # only a listing tells of changes there
+        if before is None or plan is None or in_store or not nothing_to_do(plan, outcome):
             self._before.pop(run.name, None)
             return
         settled = all(before.at_ns - max(sign[2:4], default=0) > TICK_NS for sign in before.signs)

@@ -19,7 +19,7 @@ from prune.model import SECOND, Attention, Block, Outcome, RunOutcome, RunPlan
 from prune.notify import Notifier
 from prune.pressure.marks import Wish
 from prune.pressure.relief import Means, Pressed, relieve
-from prune.pressure.watch import BackOff, Volume, lying, room_on, volumes, wanted
+from prune.pressure.watch import BackOff, Volume, budgets, lying, room_on, volumes, wanted
 from prune.service.board import Board, RunView
 from prune.service.clockwatch import ClockWatch
 from prune.service.metrics import Metrics
@@ -131,6 +131,7 @@ class Worker:
             return None
         self._stillness.end(run, plans[-1] if plans else None, outcome[0])
         self._showing.passed(run, plans[-1] if plans else None, outcome[0])
+        self._keep_to_budgets(run, plans[-1] if plans else None, outcome[0])
         return outcome[0]
 
     def _gives(self, run: RunSettings) -> bool:
@@ -233,18 +234,34 @@ class Worker:
             free = [one for one in volume.pressed if self._hold(held, one.run.name)]
             if not free:
                 return  # a pass is at work on it, and frees what can go
-            relief = relieve(self.source.settings, free, wish, means=replace(self.means, stop=self.stop))
-            self._back_off.note(volume, relief)
-            logs.info(
-                f"{volume.root}: room was {'made' if relief.reached else 'not made'}: "
-                f"{sum(len(run.deleted) for run in relief.outcome.runs)} copies deleted"
-            )
-            outcomes = {outcome.run: outcome for outcome in relief.outcome.runs}
-            for one in free:
-                own = tuple(note for note in relief.attention if note.replica in (None, one.replica))
-                outcome = outcomes.get(one.run.name)
-                plan = None if outcome is None else engine.plan_run(one.run, now_ns=self.clock())
-                self._showing.pressed(one, plan, outcome, own)
+            self._make_room(volume, free, wish)
+
+    def _make_room(self, volume: Volume, free: Sequence[Pressed], wish: Wish) -> None:
+        """The caller holds these runs busy."""
+        relief = relieve(self.source.settings, free, wish, means=replace(self.means, stop=self.stop))
+        self._back_off.note(volume, relief)
+        logs.info(
+            f"{volume.root}: room was {'made' if relief.reached else 'not made'}: "
+            f"{sum(len(run.deleted) for run in relief.outcome.runs)} copies deleted"
+        )
+        outcomes = {outcome.run: outcome for outcome in relief.outcome.runs}
+        for one in free:
+            own = tuple(note for note in relief.attention if note.replica in (None, one.replica))
+            outcome = outcomes.get(one.run.name)
+            plan = None if outcome is None else engine.plan_run(one.run, now_ns=self.clock())
+            self._showing.pressed(one, plan, outcome, own)
+
+    def _keep_to_budgets(self, run: RunSettings, plan: RunPlan | None, outcome: RunOutcome) -> None:
+        """What is left of a bucket's budget only a listing tells, so that it is minded after a pass, not watched."""
+        if plan is None or outcome.blocked is not None:
+            return
+        for volume, space in budgets(run, plan, outcome.free_after):
+            told = {(run.name, name): found for name, found in self.board.view(run.name).forecasts.items()}
+            short = wanted(volume, space, told, now_ns=self.clock())
+            if short is None:
+                self._showing.relaxed(run.name, volume.pressed[0].replica)
+            elif self._back_off.may_try(volume):
+                self._make_room(volume, volume.pressed, short[0])
 
     def _hold(self, held: ExitStack, name: str) -> bool:
         lock = self._busy[name]
