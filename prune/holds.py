@@ -10,8 +10,9 @@ from dataclasses import replace
 from prune.control import Control
 from prune.errors import Failed
 from prune.inventory.gather import survey
+from prune.inventory.opening import open_control, open_site
 from prune.inventory.recognising import find_layout
-from prune.inventory.site import OpenReplica, Site, open_control, open_site
+from prune.inventory.site import OpenReplica, Site
 from prune.model import Lease, Pin
 from prune.settings.schema import RunSettings
 

@@ -12,7 +12,8 @@ from prune import holds, logs
 from prune.callable_module import make_callable
 from prune.errors import PruneError, UsageError
 from prune.inventory.gather import survey
-from prune.inventory.site import Site, open_site
+from prune.inventory.opening import open_site
+from prune.inventory.site import Site
 from prune.model import SECOND
 from prune.publish.target import root_of
 from prune.settings.schema import ReplicaSettings, RunSettings

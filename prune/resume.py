@@ -13,7 +13,8 @@ from prune.candidates import Search, Skipped
 from prune.checking import Check, Checking, Ledger, Means
 from prune.errors import Blocked, Damaged, Failed, NothingYet, PruneError
 from prune.inventory.gather import gather
-from prune.inventory.site import Site, open_site
+from prune.inventory.opening import open_site
+from prune.inventory.site import Site
 from prune.journal import Event, Journal, open_journal
 from prune.journal.own import marking
 from prune.model import Attention, Candidate, Copy, Health, Inventory, PointerState

@@ -10,7 +10,8 @@ from prune.checking import Checking, Ledger, Means
 from prune.errors import UsageError
 from prune.integrity import compare
 from prune.inventory.gather import survey
-from prune.inventory.site import Site, open_site
+from prune.inventory.opening import open_site
+from prune.inventory.site import Site
 from prune.journal import Journal, open_journal
 from prune.journal.own import marking
 from prune.model import Attention, Block, Copy, Health, Inventory

@@ -54,8 +54,8 @@ def command(screen: Screen, chosen: Chosen) -> int:
 
 def _stands_beside(run: RunSettings) -> bool:
     """Whether this run's stack reads every entry of its root, so that nothing of ours may stand in it."""
+    from prune.inventory.opening import open_site
     from prune.inventory.recognising import find_layout
-    from prune.inventory.site import open_site
 
     with open_site(run) as site:
         find_layout(site)

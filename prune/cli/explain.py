@@ -52,8 +52,8 @@ def command(screen: Screen, chosen: Chosen, step: str) -> int:
 
 def _tombstones(run: RunSettings, step: int) -> tuple[tuple[str, Tombstone], ...]:
     """What the control folders remember of a step that was pruned; one that cannot be read tells nothing here."""
+    from prune.inventory.opening import open_control, open_site
     from prune.inventory.recognising import find_layout
-    from prune.inventory.site import open_control, open_site
 
     found = []
     with open_site(run) as site:

@@ -12,12 +12,14 @@ from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
+from prune.deletion.signs import signs
 from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Tally, Terms
 from prune.deletion.turns import take_turn
 from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct
 from prune.inventory import gather, open_site
-from prune.inventory.site import Site, read_space
+from prune.inventory.opening import read_space
+from prune.inventory.site import Site
 from prune.journal import Event, Journal
 from prune.journal.own import marking
 from prune.model import (
@@ -122,7 +124,9 @@ def _under_locks(
     inventory = replace(inventory, clock="volume", skew_seconds=skew)
     plan = _planned(site, inventory, now, conduct)
     attention = _remember(site, plan, inventory, now) if plan.blocked is None else []
+    seen = None
     if plan.victims or plan.thinned:
+        seen = signs(site, inventory)  # to read the newest in full may take long
         inventory, plan = check_newest(site, inventory, plan, lambda i: _planned(site, i, now, conduct), journal, now,
                                        conduct.progress)  # fmt: skip
     conduct.planned(plan)
@@ -140,7 +144,7 @@ def _under_locks(
     )
     sweep = Sweep(
         site, locks, inventory, chosen, terms, conduct.clock, journal.evidence, conduct.stop,
-        told=_counter(conduct, chosen), keep_going=conduct.keep_going,
+        told=_counter(conduct, chosen), keep_going=conduct.keep_going, seen=seen,
     )  # fmt: skip
     tally = sweep.run()
     tally.gone[:0] = gone

@@ -12,7 +12,8 @@ from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.recovery import stones_of
 from prune.deletion.turns import take_turn
 from prune.errors import Blocked, Failed, UsageError
-from prune.inventory.site import OpenReplica, Site, look_afresh, open_control, open_site
+from prune.inventory.opening import look_afresh, open_control, open_site
+from prune.inventory.site import OpenReplica, Site
 from prune.journal import Event, Journal
 from prune.journal.own import marking
 from prune.model import Pin

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prune.doctor.probes import Finding
+from prune.inventory.opening import open_site
 from prune.inventory.recognising import find_layout
-from prune.inventory.site import open_site
 from prune.layouts.listing import read_root
 from prune.layouts.rotation import Rotation
 from prune.settings.schema import Keep, RunSettings

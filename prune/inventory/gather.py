@@ -11,9 +11,10 @@ from prune.inventory.identity import check_volumes
 from prune.inventory.judging import Evidence, no_evidence
 from prune.inventory.leaning import with_leaning
 from prune.inventory.looking import as_needed, candidate_read, judged
+from prune.inventory.opening import look_afresh, open_control
 from prune.inventory.reading import list_replica
 from prune.inventory.recognising import find_layout
-from prune.inventory.site import Site, look_afresh, open_control
+from prune.inventory.site import Site
 from prune.inventory.surveying import as_listed
 from prune.model import Copy, Inventory
 from prune.stores.open_files import look

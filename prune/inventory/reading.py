@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from prune.inventory.gathering import Gathering
 from prune.inventory.listing import Listing, group
-from prune.inventory.site import OpenReplica, read_space
+from prune.inventory.opening import read_space
+from prune.inventory.site import OpenReplica
 from prune.layouts.listing import read_root
 from prune.model import Attention, Block, Temporary
 

@@ -12,7 +12,7 @@ from prune.callable_module import make_callable
 from prune.checking import Means
 from prune.errors import UsageError
 from prune.inventory.gather import survey
-from prune.inventory.site import open_site
+from prune.inventory.opening import open_site
 from prune.journal import Event, Journal, open_journal
 from prune.model import Block, Health, Verdict
 from prune.seal.deciding import Deciding, is_fresh
