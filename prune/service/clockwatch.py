@@ -23,6 +23,7 @@ class ClockWatch:
     def __init__(self, wall: Callable[[], int] = time.time_ns, uptime: Callable[[], int] = uptime_ns) -> None:
         self._wall, self._uptime = wall, uptime
         self._last = (wall(), uptime())
+        self._jumped_at: int | None = None
 
     def jumped(self) -> str | None:
         """How the wall clock jumped since the last look, in a sentence, else None. The next look starts from here."""
@@ -33,5 +34,10 @@ class ClockWatch:
         off = (wall - before_wall) - passed
         if abs(off) <= TOLERANCE_NS + max(0, passed) // SLEW:
             return None
+        self._jumped_at = uptime
         way = "ahead" if off > 0 else "back"
         return f"the wall clock jumped {way} by {abs(off) / SECOND:.0f} s in {passed / SECOND:.0f} s"
+
+    def settled(self, quiet_ns: int) -> bool:
+        """Whether so much real time has passed since a jump that whatever is being written shows it by its time."""
+        return self._jumped_at is None or self._uptime() - self._jumped_at >= quiet_ns

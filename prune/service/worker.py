@@ -196,11 +196,12 @@ class Worker:
         found = self._volumes.get(place)
         if found is None:
             found = self._volumes[place] = volumes(self._lying.get(place, ()))[0]
+        trusted = self._ages_tell(place)
         for volume in found:
             if self.stop:
                 return
             try:
-                self._look_at(volume)
+                self._look_at(volume, trusted=trusted)
             except Exception as error:  # one volume's trouble is not another's
                 logs.error(f"{volume.root}: {type(error).__name__}: {error}")
 
@@ -211,7 +212,15 @@ class Worker:
             if any(one.run.name in touched for one in pressed):
                 self._volumes.pop(place, None)
 
-    def _look_at(self, volume: Volume) -> None:
+    def _ages_tell(self, place: str) -> bool:
+        """Not right after the wall clock jumped: what is being written now would look old, and room is no reason."""
+        watch = self._watches.setdefault(f"room {place}", self.clocks())
+        jumped = watch.jumped()
+        if jumped is not None:
+            logs.warning(f"{jumped}: no room is made until ages can be trusted again")
+        return watch.settled(max((one.run.guards.in_flight for one in self._lying.get(place, ())), default=0))
+
+    def _look_at(self, volume: Volume, *, trusted: bool) -> None:
         keys = [(one.run.name, one.replica) for one in volume.pressed]
         try:
             space = room_on(volume)
@@ -226,7 +235,7 @@ class Worker:
         if short is None:
             for one in volume.pressed:
                 self._showing.relaxed(one.run.name, one.replica)
-        elif self._back_off.may_try(volume):
+        elif trusted and self._back_off.may_try(volume):
             self._relieve(volume, short[0])
 
     def _relieve(self, volume: Volume, wish: Wish) -> None:

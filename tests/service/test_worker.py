@@ -250,6 +250,22 @@ def test_a_shortfall_is_tried_again_as_soon_as_a_save_was_published(place: Home,
     assert place.steps() == ["step_0500.pt", "step_0600.pt", "step_0700.pt"]
 
 
+def test_right_after_the_clock_jumped_no_room_is_made_until_files_had_time_to_show_it(place: Home, full: Full) -> None:
+    wall, uptime = [10**18], [HOUR]
+    place.daemon.worker.clocks = lambda: ClockWatch(lambda: wall[0], lambda: uptime[0])
+    full.free = 5_000_000
+    place.daemon.worker.look_at_volumes()
+    full.free = 0
+    wall[0] += 30 * DAY
+    place.daemon.worker.look_at_volumes()
+    wall[0], uptime[0] = wall[0] + MINUTE, uptime[0] + MINUTE
+    place.daemon.worker.look_at_volumes()
+    assert len(place.steps()) == 6
+    wall[0], uptime[0] = wall[0] + 5 * MINUTE, uptime[0] + 5 * MINUTE
+    place.daemon.worker.look_at_volumes()
+    assert len(place.steps()) == 3
+
+
 def test_what_is_short_on_one_replica_is_still_said_when_another_is_short_too(place: Home, full: Full) -> None:
     full.free = 0
     place.daemon.worker.look_at_volumes()
