@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prune.control.record import Withdrawal
 from prune.inventory.site import OpenReplica
 from prune.model import Identity
+from prune.stores.base import FileStat
 from prune.stores.pace import Measured
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def delete_orphan(replica: OpenReplica, path: str, planned: Identity) -> bool:
         return delete.delete_orphan(root, path, planned)
     uploads.abort(root, path)
     return True
+
+
+def stat_now(replica: OpenReplica, path: str) -> FileStat:
+    """An object as it is now, whatever a listing remembers. Raises OSError."""
+    from prune.stores.object.tree import status_of
+
+    root = _store(replica)[0]
+    return status_of(path, root.object(path), root.dev)
 
 
 def frees_nothing_yet(replica: OpenReplica) -> bool:

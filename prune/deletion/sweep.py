@@ -17,6 +17,7 @@ from prune.control import Control, record
 from prune.deletion import trash
 from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
+from prune.deletion.signs import Signs, signs
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
 from prune.inventory.judging import Evidence
@@ -84,18 +85,19 @@ class Sweep:
     stop: Stop
     told: Callable[[DeletedCopy], None] = lambda _copy: None
     keep_going: Callable[[], bool] = lambda: True  # asked before each batch; pressure stops where there is room
+    seen: Signs | None = None  # those at the look that the plan was made of
     tally: Tally = field(default_factory=Tally)
     _purges: list[tuple[Going, Future[trash.Purged]]] = field(default_factory=list)
     _hands: Hands = field(init=False, repr=False)
     _fresh: dict[int, StepPlan] | None = None  # the latest look's, where there was one
-    _signals: object = None
+    _signs: Signs = field(init=False, repr=False)
     _looked_ns: int = 0
     _look_cost_ns: int = 0
 
     def run(self) -> Tally:
         """Deletes the plan's victims, then thins. Everything that went otherwise stands in the tally."""
         victims = [*self.plan.victims, *self.plan.thinned]
-        self._signals = self._read_signals()
+        self._signs = self.seen or signs(self.site, self.inventory)
         self._looked_ns = time.monotonic_ns()
         with Hands(self.site, victims) as self._hands:
             while victims and not self.stop and self.tally.blocked is None and self.keep_going():
@@ -132,7 +134,7 @@ class Sweep:
         withdraw(batch, self._hands.each, lambda: self.locks.passed_on() is None)
         look_at_withdrawn(batch, self._vetoes(batch), self._hands.measure_all)
         self._settle(batch)
-        self._signals = self._read_signals()
+        self._signs = replace(self._signs, shared=signs(self.site, self.inventory).shared)
 
     # --- 1. look again ---------------------------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class Sweep:
         if self.tally.blocked is not None:
             return []
         since = time.monotonic_ns() - self._looked_ns
-        if self._read_signals() != self._signals or since >= max(LOOK_EVERY_NS, 20 * self._look_cost_ns):
+        if signs(self.site, self.inventory) != self._signs or since >= max(LOOK_EVERY_NS, 20 * self._look_cost_ns):
             self._look_afresh()
         if self.tally.blocked is not None:
             return []
@@ -155,6 +157,7 @@ class Sweep:
         """Lists and plans again; what has not changed is not looked at again."""
         started = time.monotonic_ns()
         now = self.locks.now_ns(self.clock())
+        before = signs(self.site, self.inventory)
         self.inventory = gather(
             self.site, now_ns=now, evidence=self.evidence, keep_last=self.terms.keep_last, before=self.inventory
         )
@@ -162,7 +165,7 @@ class Sweep:
             self.inventory, self.site.run, now, keep_last=self.terms.keep_last,
             allow_many=self.terms.allow_many or bool(self.tally.deleted), allow_rewound=self.terms.allow_rewound,
         )  # fmt: skip
-        self._signals = self._read_signals()
+        self._signs = before
         self._looked_ns = time.monotonic_ns()
         self._look_cost_ns = self._looked_ns - started
         self.tally.blocked = fresh.blocked
@@ -253,26 +256,6 @@ class Sweep:
                     found[going.copy.step] = f"{who} holds it open"
                 elif going.copy.step in held:
                     found[going.copy.step] = "was pinned or leased meanwhile"
-        return found
-
-    def _read_signals(self) -> object:
-        """Cheap signs that something happened: directories and pointers that change when others act."""
-        found: list[object] = []
-        for replica in self.site.replicas:
-            if not replica.usable or replica.root is None or replica.control is None:
-                continue
-            found.append(replica.root.still_there())
-            paths = []
-            if not replica.in_store:  # there, what a listing remembers tells of our own deletions alone
-                paths.append((replica.root, self.site.base))
-                paths += [(replica.root, p.path) for p in self.inventory.pointers if p.replica == replica.name]
-            paths += [(replica.control.folder, name) for name in ("pins", "leases", "volume.json")]
-            for root, path in paths:
-                try:
-                    status = root.stat(path)
-                    found.append((status.ino, status.mtime_ns, status.size))
-                except OSError as error:
-                    found.append(error.errno)
         return found
 
     # --- 5. purge --------------------------------------------------------------------------------------------

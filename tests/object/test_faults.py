@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prune.deletion import sweep
 from prune.model import RunOutcome
 from prune.stores.object import client, delete, lock
 from prune.stores.object.root import ObjectRoot
@@ -26,9 +27,10 @@ from tests.object.proxy import (  # fmt: skip
     short_page,
     truncate,
 )
-from tests.object.store import keys, put, put_all, run_on, step_keys, step_prefixes
+from tests.object.store import keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, plan_of, planned
 from tests.trees.build import torch_zip
+from tests.trees.stacks import deepspeed
 
 OUT = 4.0  # seconds: longer than a request may take in these tests
 
@@ -278,3 +280,26 @@ def test_a_store_that_passes_over_conditions_is_never_deleted_from(bucket: str, 
     assert blocks(outcome) == "control-unusable"
     assert "conditions" in (outcome.blocked.detail if outcome.blocked else "")
     assert len(keys(bucket)) == 7
+
+
+def test_a_pointer_that_is_set_back_between_two_batches_keeps_what_it_names(
+    bucket: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom a large bucket is listed again."""
+    for step in range(1, 7):
+        deepspeed(tmp_path / "P", step)
+    (tmp_path / "P" / "latest").write_text("global_step6")
+    uploaded(tmp_path / "P", bucket)
+    monkeypatch.setattr(sweep, "FILES_IN_STORE", 1)
+    monkeypatch.setattr(sweep, "LOOK_EVERY_NS", 10**15)
+    settle = sweep.Sweep._settle
+
+    def then_set_back(self: sweep.Sweep, batch: sweep.Batch) -> None:
+        settle(self, batch)
+        put(bucket, "latest", b"global_step3")
+
+    monkeypatch.setattr(sweep.Sweep, "_settle", then_set_back)
+    outcome = applied(run_on(bucket, last=2), state)
+
+    assert 3 not in deleted_steps(outcome)
+    assert any(key.startswith("global_step3/") for key in keys(bucket))
