@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune.cli.fleets import crew, dask_option
+from prune.cli.fleets import crew, dask_option, in_shard, shard_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 from prune.errors import UsageError
@@ -30,7 +30,7 @@ _ALONE = "A plan file brings its own settings: leave those options out, or make 
 @click.option("--if-free-below", metavar="SIZE|PERCENT", help="Only where the primary has less free than this.")
 @click.option("--allow-many", is_flag=True, help="Even where guards.max_delete says it is too many.")
 @click.option("--allow-rewound", is_flag=True, help="Even steps written after all that would be kept.")
-@click.option("--shard", metavar="I/N", help="Only the runs of this shard, 1 to N.")
+@shard_option
 @click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
 @click.option("--metrics-file", metavar="FILE", help="Write metrics there for a textfile collector.")
 @dask_option
@@ -112,8 +112,6 @@ def _notify(settings: Settings, outcome: Outcome) -> None:
 def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:
     """The settings to apply and the plan that limits it; a plan file brings its own settings."""
     from prune.report.reviewed import check_same_roots, read_plan
-    from prune.settings.shards import parse_shard
-    from prune.settings.shards import shard as shard_of_settings
 
     reviewed = read_plan(plan_file) if plan_file is not None else None
     if reviewed is None or not chosen.nothing_said:
@@ -127,7 +125,7 @@ def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Set
             check_same_roots(reviewed, settings, source=str(plan_file))
     else:
         settings = _with_state(reviewed.settings)
-    return (shard_of_settings(settings, *parse_shard(shard)) if shard is not None else settings), reviewed
+    return in_shard(settings, shard), reviewed
 
 
 def _with_state(settings: Settings) -> Settings:

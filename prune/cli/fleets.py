@@ -25,6 +25,10 @@ match_option: Callable[[Function], Function] = click.option(
     "--match", metavar="PATTERN", help="Only runs whose name fits, as in 'vision-*'."
 )
 
+shard_option: Callable[[Function], Function] = click.option(
+    "--shard", metavar="I/N", help="Only the runs of this shard, 1 to N: each task of an array takes its own."
+)
+
 dask_option: Callable[[Function], Function] = click.option(
     "--dask", metavar="ADDRESS", help="Each run as a task on this Dask cluster, whose workers see the same roots."
 )
@@ -54,6 +58,13 @@ def matching(settings: Settings, pattern: str | None) -> Settings:
     if not runs:
         raise UsageError(f"--match {pattern!r}: none of {len(settings.runs)} runs is named so")
     return replace(settings, runs=runs)
+
+
+def in_shard(settings: Settings, wanted: str | None) -> Settings:
+    """The settings with the runs of one shard. Raises UsageError."""
+    from prune.settings.shards import parse_shard, shard
+
+    return settings if wanted is None else shard(settings, *parse_shard(wanted))
 
 
 def counted(items: Iterable[T], count: int, progress: Progress, what: str) -> Iterator[T]:

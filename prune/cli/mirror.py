@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from prune.cli.fleets import crew, dask_option
+from prune.cli.fleets import crew, dask_option, in_shard, shard_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
+
+if TYPE_CHECKING:
+    from prune.settings.schema import Settings
 
 
 @verb("mirror")
@@ -26,6 +32,7 @@ from prune.cli.output import Screen
     help="Where to read back what landed; auto: from the device on network file systems.",
 )
 @click.option("--wait", metavar="DURATION", default="0s", help="How long to wait for another pass's lock.")
+@shard_option
 @dask_option
 def command(
     screen: Screen,
@@ -34,6 +41,7 @@ def command(
     source: str | None,
     read_back: str,
     wait: str,
+    shard: str | None,
     dask: str | None,
 ) -> int:
     """Copy missing or damaged steps to the mirrors, newest first, each verified before it gets its name.
@@ -49,7 +57,7 @@ def command(
     from prune.stop import Stop, stopping_on_signals
 
     wait_ns = duration_option("--wait", wait)
-    settings = chosen.load()
+    settings = in_shard(_with_mirrors(chosen.load()), shard)
     wanted = [step_argument(step) for step in steps]
     stop = Stop()
     cold = {"auto": None, "memory": False, "device": True}[read_back]
@@ -71,3 +79,9 @@ def command(
         show(mirrored_report(found, verbose=screen.verbose), screen)
     codes = [FAILED for run in found if run.failed] + [BLOCKED for run in found if run.blocks]
     return stop.exit_code or worst(codes, attention=any(run.attention for run in found), strict=screen.strict)
+
+
+def _with_mirrors(settings: Settings) -> Settings:
+    """The settings with the runs that have mirrors, if any has: a shard without such runs is no mistake."""
+    runs = tuple(run for run in settings.runs if run.mirrors)
+    return replace(settings, runs=runs or settings.runs)

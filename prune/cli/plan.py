@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune.cli.fleets import counted, crew, dask_option, match_option, matching, plan_many
+from prune.cli.fleets import (
+    counted,
+    crew,
+    dask_option,
+    in_shard,
+    match_option,
+    matching,
+    plan_many,
+    shard_option,
+)
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Progress, Screen
 from prune.errors import UsageError
@@ -23,8 +32,11 @@ if TYPE_CHECKING:
 @on_runs
 @click.option("--out", metavar="FILE", help="Write the plan there as JSON; `prune apply FILE` carries it out.")
 @match_option
+@shard_option
 @dask_option
-def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None, dask: str | None) -> int:
+def command(
+    screen: Screen, chosen: Chosen, out: str | None, match: str | None, shard: str | None, dask: str | None
+) -> int:
     """Preview what would be kept and deleted on each replica, and why. Changes nothing.
 
     \b
@@ -37,7 +49,7 @@ def command(screen: Screen, chosen: Chosen, out: str | None, match: str | None, 
 
     if out in ("", "-"):
         raise UsageError(f"--out {out!r}: is no file", mend="Name one; `--json` writes the plan to standard output.")
-    settings, now = matching(chosen.load(), match), time.time_ns()
+    settings, now = in_shard(matching(chosen.load(), match), shard), time.time_ns()
     with screen.progress() as progress, crew(screen, dask, settings) as cluster:
         if len(settings.runs) > MANY_RUNS:
             return plan_many(screen, settings, _plans(settings, cluster, now, progress), now_ns=now, out=out)

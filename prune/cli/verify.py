@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from prune.cli.fleets import crew, dask_option
+from prune.cli.fleets import crew, dask_option, in_shard, shard_option
 from prune.cli.options import Chosen, on_runs, verb
 from prune.cli.output import Screen
 
@@ -21,6 +21,7 @@ from prune.cli.output import Screen
 )
 @click.option("--again", is_flag=True, help="Read also what was read before and has not changed since.")
 @click.option("--threads", type=click.IntRange(1, 256), metavar="N", help="Files read at once; default: processors.")
+@shard_option
 @dask_option
 def command(
     screen: Screen,
@@ -29,6 +30,7 @@ def command(
     check: str,
     again: bool,
     threads: int | None,
+    shard: str | None,
     dask: str | None,
 ) -> int:
     """Check copies on every replica: sizes, structure, content. Writes nothing in any root.
@@ -45,7 +47,7 @@ def command(
     from prune.stop import Stop, stopping_on_signals
     from prune.verify import verify
 
-    settings = chosen.load()
+    settings = in_shard(chosen.load(), shard)
     wanted = [step_argument(step) for step in steps]
     stop = Stop()
     shown = screen.byte_progress() if dask is None else screen.progress()

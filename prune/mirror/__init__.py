@@ -44,11 +44,11 @@ def mirror(
 
 
 def runs_to_mirror(settings: Settings, steps: frozenset[int], source: str | None) -> list[RunSettings]:
-    """The runs that have mirrors. Raises UsageError as ``mirror`` does."""
+    """The runs that have mirrors; none of none, as in a shard that holds no run. Raises UsageError as ``mirror``."""
     runs = [run for run in settings.runs if run.mirrors]
-    if not runs:
+    if not runs and settings.runs:
         raise UsageError("no run has a mirror", mend="name one with --mirror, or mirrors = […] in the configuration")
-    if source is not None:
+    if source is not None and runs:
         _check_source(runs, source, steps)
     return runs
 

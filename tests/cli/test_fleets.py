@@ -82,6 +82,27 @@ def test_shards_of_a_fleet_share_it_out(config: Path) -> None:
     assert sum(len(run["deleted"]) for shard in told for run in shard["runs"]) == 3
 
 
+@pytest.mark.parametrize("verb", ["plan", "verify"])
+def test_what_a_shards_task_would_do_can_be_previewed_and_verified(config: Path, verb: str) -> None:
+    told = [prune(verb, "--config", config, "--json", "--shard", f"{index}/3").json for index in (1, 2, 3)]
+    assert sorted(run["run"] for shard in told for run in shard["runs"]) == [f"run-{n:02}" for n in range(RUNS)]
+    assert prune(verb, "--config", config, "--shard", "4/3").code == 2
+
+
+def test_a_shard_without_runs_or_without_mirrors_is_done_at_once(tmp_path: Path) -> None:
+    tables = ""
+    for number in (1, 2, 3):
+        step_files(tmp_path / f"P{number}", range(1, 4))
+        mirrors = f'mirrors = ["{tmp_path}/M"]' if number == 3 else ""
+        tables += f'[[runs]]\nname = "run-{number}"\nprimary = "{tmp_path}/P{number}"\n{mirrors}\n'
+    (tmp_path / "M").mkdir()
+    (tmp_path / "prune.toml").write_text(tables)
+    for verb, count in (("plan", 3), ("verify", 3), ("mirror", 1)):
+        told = [prune(verb, "--config", tmp_path / "prune.toml", "--json", "--shard", f"{n}/5") for n in range(1, 6)]
+        assert [done.code for done in told] == [0] * 5, verb
+        assert sum(len(done.json["runs"]) for done in told) == count
+
+
 def test_a_fleet_that_stands_still_costs_few_writes_of_history(config: Path) -> None:
     from prune.journal import open_journal
     from prune.journal.sqlite import SqliteJournal
