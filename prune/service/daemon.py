@@ -22,7 +22,7 @@ from prune.service.board import Board
 from prune.service.health import Health, allowed_ns, health_of
 from prune.service.lanes import lanes
 from prune.service.metrics import Metrics
-from prune.service.schedule import comes, gap_of, trigger_of
+from prune.service.schedule import LONGEST, comes, gap_of, trigger_of
 from prune.service.scheduler import Ticker
 from prune.service.scrub import Scrubber
 from prune.service.sdnotify import Supervisor
@@ -47,6 +47,8 @@ def check_service(settings: Settings) -> None:
             comes(text, service.timezone)
         except ValueError as error:
             raise UsageError(f"{settings.source or 'settings'}: service.{key}: {error}") from None
+    if service.pressure_check > LONGEST:
+        raise UsageError(f"{settings.source or 'settings'}: service.pressure_check: is more than a year between looks")
     try:
         channels(service.notify)
     except ValueError as error:

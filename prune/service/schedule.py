@@ -19,9 +19,11 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from prune.forecast import first_where
+from prune.settings.schema import DAY
 from prune.settings.units import parse_duration
 
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+LONGEST = 366 * DAY  # what lies further ahead than any calendar reaches could not be reckoned with
 TICK = timedelta(microseconds=1)
 
 
@@ -39,6 +41,8 @@ def trigger_of(schedule: str, zone: str) -> BaseTrigger:
         raise ValueError(f"{schedule!r} is neither a cron expression of five fields nor a duration such as '10m'")
     if every < 1_000_000_000:
         raise ValueError(f"{schedule!r} is less than a second between passes")
+    if every > LONGEST:
+        raise ValueError(f"{schedule!r} is more than a year between passes")
     return IntervalTrigger(seconds=every / 1e9, timezone=tz)
 
 

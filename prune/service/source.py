@@ -34,9 +34,9 @@ class Source:
         """Reads everything again. A bad file keeps the old settings, says so, and returns False."""
         try:
             self.settings = self._read()
-        except PruneError as error:
-            self.trouble = str(error)
-            logs.error(f"the settings were not reloaded, the old ones stay: {error}")
+        except Exception as error:  # of whatever kind: no file may end the daemon
+            self.trouble = _sentence(error)
+            logs.error(f"the settings were not reloaded, the old ones stay: {self.trouble}")
             return False
         self.trouble = None
         logs.info(f"settings reloaded: {len(self.settings.runs)} runs")
@@ -49,8 +49,8 @@ class Source:
         try:
             found = self.load()
             self.check(found)
-        except PruneError as error:
-            logs.warning(f"runs could not be looked up again, the known ones stay: {error}")
+        except Exception as error:
+            logs.warning(f"runs could not be looked up again, the known ones stay: {_sentence(error)}")
             return False
         changed = found.runs != self.settings.runs
         self.settings = found
@@ -61,6 +61,10 @@ class Source:
         self.check(settings)
         self._file = _identity(settings.source) if settings.source and _has_templates(settings.source) else None
         return settings
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, PruneError) else f"{type(error).__name__}: {error}"
 
 
 def _identity(path: str | None) -> Identity | None:

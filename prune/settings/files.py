@@ -49,6 +49,8 @@ def read_toml(path: str) -> dict[str, Any]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: byte {error.start} is not UTF-8", mend="Save the file as UTF-8.") from None
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deep to be read", mend="Settings need three levels at most.") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {_syntax(str(error))}", mend="Mend the line; the file must be TOML.") from None
 

@@ -75,7 +75,8 @@ def test_an_interval_is_kept_from_tick_to_tick() -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", ["", "* * *", "61 * * * *", "0 0 * * 8", "0 0 * * funday", "ten minutes", "0s", "0 0 * * 1/0"]
+    "schedule",
+    ["", "* * *", "61 * * * *", "0 0 * * 8", "0 0 * * funday", "ten minutes", "0s", "0 0 * * 1/0", "99999999d"],
 )
 def test_a_schedule_nobody_can_follow_is_refused_in_a_sentence(schedule: str) -> None:
     with pytest.raises(ValueError, match=r".+ .+"):

@@ -153,6 +153,21 @@ def test_a_bad_file_keeps_the_old_settings_and_says_so() -> None:
     assert "keep.last = 0" in (source.trouble or "")
 
 
+def test_whatever_a_file_does_on_being_read_the_old_settings_stay() -> None:
+    answers: list[Settings | Exception] = [Settings((run_on("a", "/a"),)), RecursionError("too deep")]
+
+    def load() -> Settings:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    source = Source(load)
+    assert source.reload() is False
+    assert len(source.settings.runs) == 1
+    assert source.trouble == "RecursionError: too deep"
+
+
 def test_a_good_file_after_a_bad_one_is_taken() -> None:
     answers = [Settings(()), Settings((run_on("b", "/b"),))]
     source = Source(lambda: answers.pop(0))
