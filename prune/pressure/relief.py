@@ -21,6 +21,7 @@ from prune.pressure.gate import LATE_NS, Gate
 from prune.pressure.marks import Wish, room_for
 from prune.pressure.share import OURS_AT_LEAST, share_of_ours
 from prune.settings.schema import RunSettings, Settings, Share
+from prune.settings.units import format_size
 from prune.stop import Stop
 from prune.stores.base import Space
 from prune.stores.local import LocalRoot
@@ -47,6 +48,16 @@ class Relief:
     short: Wish
     outcome: Outcome
     attention: tuple[Attention, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What came of it, in a line: trash and temporaries make room, too."""
+        copies = sum(len(run.deleted) for run in self.outcome.runs)
+        grown = [
+            run.free_after.get(name, 0) - free for run in self.outcome.runs for name, free in run.free_before.items()
+        ]
+        more = f", {format_size(max(grown))} more are free" if max(grown, default=0) > 0 else ""
+        return f"room was {'made' if self.reached else 'not made'}: {copies} copies deleted{more}"
 
     @property
     def freed_nothing(self) -> bool:

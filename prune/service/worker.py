@@ -249,10 +249,7 @@ class Worker:
         """The caller holds these runs busy."""
         relief = relieve(self.source.settings, free, wish, means=replace(self.means, stop=self.stop))
         self._back_off.note(volume, relief)
-        logs.info(
-            f"{volume.root}: room was {'made' if relief.reached else 'not made'}: "
-            f"{sum(len(run.deleted) for run in relief.outcome.runs)} copies deleted"
-        )
+        logs.info(f"{volume.root}: {relief.sentence}")
         outcomes = {outcome.run: outcome for outcome in relief.outcome.runs}
         for one in free:
             own = tuple(note for note in relief.attention if note.replica in (None, one.replica))

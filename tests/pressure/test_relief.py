@@ -113,6 +113,7 @@ def test_trash_goes_first_even_before_its_time(root: Path, state: Path) -> None:
     relief = relief_of(replace(run, keep=Keep(last=2)), disk, state, free=2 * MIB)
     assert relief.reached
     assert steps_in(root) == list(range(300, 1001, 100))
+    assert relief.sentence == "room was made: 0 copies deleted, 2.0 MiB more are free"
 
 
 def test_trash_of_a_blocked_run_stays_since_it_may_have_to_be_put_back(root: Path, tmp_path: Path, state: Path) -> None:
