@@ -34,9 +34,16 @@ class UsageError(PruneError):
 
 
 class Blocked(PruneError):
-    """A reason to delete nothing in a run this time."""
+    """A reason to delete nothing in a run this time: ``block`` is its kind, on ``replica`` where it is one's."""
 
     exit_code = 3
+
+    def __init__(
+        self, message: str, *, mend: str | None = None, block: str = "control-unusable", replica: str | None = None
+    ) -> None:
+        super().__init__(message, mend=mend)
+        self.block = block
+        self.replica = replica
 
 
 class NotReached(PruneError):

@@ -32,7 +32,7 @@ def settle(
             done = act(run, journal)
         except Blocked as error:
             screen.warn(f"prune: {run.name}: blocked: {error}")
-            document["blocked"] = str(error)
+            document["blocked"] = {"block": error.block, "replica": error.replica, "detail": str(error)}
             codes.append(BLOCKED)
         else:
             document[word] = [{"step": s, "replica": r, "bytes": b} for s, r, b in done.done]

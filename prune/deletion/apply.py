@@ -13,7 +13,8 @@ from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, recover
 from prune.deletion.signs import signs
-from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Tally, Terms
+from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Terms
+from prune.deletion.tally import Tally
 from prune.deletion.turns import take_turn
 from prune.deletion.volumes import volumes_to_write, write_volumes
 from prune.engine import Conduct

@@ -7,7 +7,7 @@ import secrets
 from prune.control import record
 from prune.control.record import Withdrawal
 from prune.deletion import objects, trash
-from prune.deletion.sweep import Tally
+from prune.deletion.tally import Tally
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Decision, FailedCopy, Identity, OrphanPlan, RunPlan
 from prune.publish.directory import recover_staging

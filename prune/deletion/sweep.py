@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -17,18 +16,18 @@ from prune.control import Control, record
 from prune.deletion import trash
 from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
+from prune.deletion.purging import Purging
 from prune.deletion.signs import Signs, signs
+from prune.deletion.tally import Tally
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
 from prune.inventory.judging import Evidence
 from prune.inventory.site import OpenReplica, Site
 from prune.model import (
     SECOND,
-    Block,
     Copy,
     DeletedCopy,
     FailedCopy,
-    GuardedStep,
     Inventory,
     RunPlan,
     StepPlan,
@@ -58,22 +57,6 @@ class Terms:
 
 
 @dataclass
-class Tally:
-    """What a sweep did so far."""
-
-    deleted: list[DeletedCopy] = field(default_factory=list)
-    guarded: list[GuardedStep] = field(default_factory=list)
-    gone: list[tuple[int, str]] = field(default_factory=list)
-    failed: list[FailedCopy] = field(default_factory=list)
-    orphans: list[tuple[str, str, int]] = field(default_factory=list)
-    thinned: list[DeletedCopy] = field(default_factory=list)
-    blocked: Block | None = None
-
-    def hold(self, step: int, replica: str | None, guard: str, detail: str) -> None:
-        self.guarded.append(GuardedStep(step, replica, guard, detail))
-
-
-@dataclass
 class Sweep:
     site: Site
     locks: Locks
@@ -87,8 +70,8 @@ class Sweep:
     keep_going: Callable[[], bool] = lambda: True  # asked before each batch; pressure stops where there is room
     seen: Signs | None = None  # those at the look that the plan was made of
     tally: Tally = field(default_factory=Tally)
-    _purges: list[tuple[Going, Future[trash.Purged]]] = field(default_factory=list)
     _hands: Hands = field(init=False, repr=False)
+    _purging: Purging = field(init=False, repr=False)
     _fresh: dict[int, StepPlan] | None = None  # the latest look's, where there was one
     _signs: Signs = field(init=False, repr=False)
     _looked_ns: int = 0
@@ -100,11 +83,12 @@ class Sweep:
         self._signs = self.seen or signs(self.site, self.inventory)
         self._looked_ns = time.monotonic_ns()
         with Hands(self.site, victims) as self._hands:
+            self._purging = Purging(self._hands, self.tally, self.told)
             while victims and not self.stop and self.tally.blocked is None and self.keep_going():
                 chosen = self._next(victims)
                 victims = victims[len(chosen) :]
                 self._batch(chosen)
-            self._collect(wait=True)
+            self._purging.collect(wait=True)
         for went in (self.tally.deleted, self.tally.thinned):
             went.sort(key=lambda copy: (copy.step, copy.replica))
         return self.tally
@@ -127,7 +111,7 @@ class Sweep:
         if not chosen or self.tally.blocked is not None:
             return
         if self._in_store:
-            self._collect(wait=True)  # what is on its way out there is held in mind, a batch at a time
+            self._purging.collect(wait=True)  # what is on its way out there is held in mind, a batch at a time
         now = self.locks.now_ns(self.clock())
         until = now + self.terms.grace_ns if self.terms.grace_ns else None
         batch = batch_of(self.site, chosen, plan_id=self.terms.plan_id, now_ns=now, until_ns=until)
@@ -271,61 +255,15 @@ class Sweep:
             elif going.out:
                 out.append(going)
             elif going.unlinked:
-                self._deleted(going, purged=True)
+                self._purging.went(going, purged=True)
             elif copy.step not in batch.put_back and going.withdrawal.why != record.THINNED:
                 self.tally.gone.append((copy.step, copy.replica))
         if self.terms.grace_ns:
             for going in out:
-                self._deleted(going, purged=False)
+                self._purging.went(going, purged=False)
             return
-        self._purge(out)
-
-    def _purge(self, out: Sequence[Going]) -> None:
-        for replica in {id(g.replica): g.replica for g in out}.values():
-            mine = [g for g in out if g.replica is replica]
-            assert replica.control is not None
-            try:
-                replica.control.append_record(*(record.purging_line(g.withdrawal.id) for g in mine))
-            except OSError as error:
-                for going in mine:
-                    detail = f"waits in the trash, {replica.control.path}: {error.strerror}"
-                    self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, detail))
-                continue
-            self._purges += zip(mine, self._hands.purge_all(replica, [g.withdrawal for g in mine]), strict=True)
-        self._collect(wait=self.terms.batch == 1)
-
-    def _collect(self, *, wait: bool) -> None:
-        """Takes note of finished purges; with ``wait`` of all of them."""
-        rest = []
-        done: list[Going] = []
-        for going, future in self._purges:
-            if not wait and not future.done():
-                rest.append((going, future))
-                continue
-            purged = future.result()
-            if purged.error is None:
-                done.append(going)
-            else:
-                self.tally.failed.append(FailedCopy(going.copy.step, going.copy.replica, purged.error))
-        self._purges = rest
-        for replica in {id(going.replica): going.replica for going in done}.values():
-            self._record_purged(replica, [going for going in done if going.replica is replica])
-        for going in done:
-            self._deleted(going, purged=True)
-
-    def _record_purged(self, replica: OpenReplica, done: Sequence[Going]) -> None:
-        assert replica.control is not None
-        try:
-            replica.control.append_record(*(record.purged_line(g.withdrawal.id) for g in done), sync=False)
-        except OSError as error:
-            detail = f"purged, not recorded: {error.strerror}"
-            self.tally.failed += [FailedCopy(g.copy.step, g.copy.replica, detail) for g in done]
-
-    def _deleted(self, going: Going, *, purged: bool) -> None:
-        copy = DeletedCopy(going.copy.step, going.copy.replica, going.freed, going.files, purged, going.held_elsewhere)
-        went = self.tally.thinned if going.withdrawal.why == record.THINNED else self.tally.deleted
-        went.append(copy)
-        self.told(copy)
+        self._purging.begin(out)
+        self._purging.collect(wait=self.terms.batch == 1)
 
 
 def _another(root: LocalRoot, copy: Copy) -> str | None:

@@ -73,7 +73,8 @@ def adopt(run: RunSettings, name: str, *, now_ns: int, wait_ns: int, journal: Jo
         journal = marking(journal, site)
         adopted = site.by_name(name)
         if adopted.root is None:
-            raise Blocked(f"{adopted.settings.root} cannot be opened", mend="mount it first, then adopt it")
+            raise Blocked(f"{adopted.settings.root} cannot be opened", mend="mount it first, then adopt it",
+                          block="replica-unreachable", replica=adopted.name)  # fmt: skip
         _lock(site, locks, journal, wait_ns, whatever=True)
         volume = Volume(new_id(), adopted.settings.role)
         try:
@@ -108,7 +109,8 @@ def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever:
     block = blocks[0] if blocks else take_turn(locks, journal, site.run.name, wait_ns=wait_ns)
     block = block or take(site, locks, wait_ns=wait_ns)
     if block is not None:
-        raise Blocked(f"{block.replica}: {block.detail}" if block.replica else block.detail)
+        said = f"{block.replica}: {block.detail}" if block.replica else block.detail
+        raise Blocked(said, block=block.block, replica=block.replica)
 
 
 def _trashed(site: Site) -> list[Where]:

@@ -69,6 +69,18 @@ def test_no_command_that_changes_a_root_does_so_under_another_s_lock(tmp_path: P
     assert {root: without_times(root) for root in (primary, mirror)} == before
 
 
+def test_what_another_s_lock_keeps_from_being_put_back_is_told_as_the_block_it_is(tmp_path: Path) -> None:
+    primary = step_files(tmp_path / "P", range(1, 7))
+    prune("apply", "--yes", "--primary", primary, "--keep-last", "3", "--grace", "1d")
+    with held(primary):
+        done = prune("undo", "--json", "--primary", primary)
+    assert done.code == 3
+    assert (done.json["runs"][0]["blocked"]["block"], done.json["runs"][0]["blocked"]["replica"]) == (
+        "locked",
+        "primary",
+    )
+
+
 def without_times(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
