@@ -16,7 +16,8 @@ from prune.layouts.naming import DIGITS
 from prune.model import EMPTY
 
 _MODEL = re.compile(rf"(?P<prefix>.+)_(?P<step>{DIGITS})_steps\.zip", re.DOTALL)
-_BESIDE = re.compile(rf"(?P<prefix>.+)_(?:replay_buffer|vecnormalize)_(?P<step>{DIGITS})_steps\.pkl", re.DOTALL)
+_BESIDE = re.compile(rf"(?P<prefix>.+)_(?P<what>replay_buffer|vecnormalize)_(?P<step>{DIGITS})_steps\.pkl", re.DOTALL)
+_CUT_SHORT = "the steps around it have one, so its save was killed before it, or saving it was turned off"
 
 
 class StableBaselines3(Around):
@@ -25,6 +26,9 @@ class StableBaselines3(Around):
     name = "stable-baselines3"
     title = "stable-baselines3"
     weight = 3
+
+    def __init__(self) -> None:
+        self._lacking: dict[str, Mapping[int, frozenset[str]]] = {}  # by root, of its last listing
 
     def recognise(self, glance: Glance, claims: Sequence[Claim]) -> str | None:
         found = next((claim for claim in claims if claim.part is Part.PAYLOAD), None)
@@ -42,6 +46,11 @@ class StableBaselines3(Around):
     def settle(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         return series.settle(claims)
 
+    def renumber(self, claims: Sequence[Claim], view: RootView) -> Sequence[Claim]:
+        """Changes nothing: which of a step's files are missing is told by the steps around it alone."""
+        self._lacking[view.reader.root] = _lacking(claims)
+        return claims
+
     def collisions(self, claims: Sequence[Claim]) -> str | None:
         return series.collision(claims)
 
@@ -50,9 +59,13 @@ class StableBaselines3(Around):
         return sorted(paths, key=lambda path: (not path.endswith(".zip"), path))
 
     def examine(self, members: Members, reader: Reader) -> Verdict:
-        """The model is written first: a buffer beside it that is cut short is a save that died."""
-        if not any(path.endswith(".zip") for path in members.paths):
+        """The model is written first: what belongs beside it, cut short or not there, is a save that died."""
+        model = next((path for path in members.paths if path.endswith(".zip")), None)
+        if model is None:
             return markers.missing(f"step {members.step}", "the model's .zip")
+        lacking = self._lacking.get(reader.root, {}).get(members.step, frozenset()) - _beside(members.paths)
+        if lacking:
+            return markers.missing(model, f"its {min(lacking)}", _CUT_SHORT)
         return super().examine(members, reader)
 
     def trainer_pick(self, view: RootView) -> Pick | None:
@@ -63,3 +76,21 @@ class StableBaselines3(Around):
         """Mean rewards of an evaluation at exactly a checkpoint's time, where ``evaluations.npz`` lies beside."""
         rewards = sb3_evaluations.mean_rewards(view.reader, view.at(sb3_evaluations.NAME))
         return {step: {"mean_reward": rewards[step]} for step in view.steps if step in rewards} or EMPTY
+
+
+def _beside(paths: Iterable[str]) -> frozenset[str]:
+    """What stands beside a model: its replay buffer, its normalisation."""
+    return frozenset(found["what"] for path in paths if (found := _BESIDE.fullmatch(path)))
+
+
+def _lacking(claims: Sequence[Claim]) -> dict[int, frozenset[str]]:
+    """What a step has not, although the step before has it, and the step after, where there is one."""
+    paths: dict[int, list[str]] = {}
+    for claim in claims:
+        if claim.step is not None and claim.part in (Part.PAYLOAD, Part.SIDECAR):
+            paths.setdefault(claim.step, []).append(claim.path)
+    steps = sorted(paths)
+    had = [_beside(paths[step]) for step in steps]
+    around = zip(steps[1:], had, had[1:], [*had[2:], None], strict=False)
+    found = {step: (before if after is None else before & after) - own for step, before, own, after in around}
+    return {step: lacking for step, lacking in found.items() if lacking}
