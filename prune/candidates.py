@@ -11,8 +11,9 @@ from prune.agreement import Agreement
 from prune.checking import Checking
 from prune.inventory.copies import listed_copy
 from prune.layouts.base import Claim, Part
-from prune.model import Copy, Health, Inventory, Kind, PointerState
+from prune.model import Copy, Health, Inventory, Kind, Pick, PointerState
 
+_NO_STEP = -1
 _RANK = {Health.INTACT: 0, Health.WHOLE: 1, Health.UNVERIFIED: 2}
 
 
@@ -91,6 +92,14 @@ class Search:
                 found.append(copy)
         order = [replica.name for replica in site.replicas]
         return sorted(found, key=lambda copy: (-copy.step, order.index(copy.replica)))
+
+    def apart(self, pick: Pick) -> Copy | None:
+        """What the primary's trainer would pick, where that is no step's own: ``last.ckpt``, a backup."""
+        site = self.checking.site
+        claim = self._claim(site.primary.name, pick.path)
+        if not pick.apart or claim is None or site.layout is None:
+            return None
+        return listed_copy(site.primary, site.layout, pick.step if pick.step is not None else _NO_STEP, [claim])
 
     def pass_over(self, copy: Copy, detail: str | None) -> None:
         """Tells that a copy is not taken, and why."""

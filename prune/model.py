@@ -160,6 +160,9 @@ class Pick:
     step: int | None
     path: str
     how: str  # e.g. "highest number", "latest"
+    apart: bool = (
+        False  # a full copy under a name of its own (``last.ckpt``): the health of its step says nothing of it
+    )
 
 
 @dataclass(frozen=True, slots=True)

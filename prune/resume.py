@@ -246,12 +246,8 @@ def _trainer(search: Search) -> TrainerPick | None:
     pick = search.inventory.picks.get(site.primary.name)
     if pick is None or site.primary.root is None:
         return None
-    stand_in = next(
-        (c for c in search.stand_ins if c.replica == site.primary.name and c.paths == (pick.path,)),
-        None,
-    )
     unit = search.inventory.copies.get(pick.step, {}).get(site.primary.name) if pick.step is not None else None
-    copy = stand_in or unit
+    copy = search.apart(pick) or unit
     found = search.check(copy) if copy is not None else None
     usable = found is not None and found.health is not None and found.health.restorable
     return TrainerPick(pick.step, os.path.join(site.primary.root.real, pick.path), usable, pick.how)

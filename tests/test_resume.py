@@ -18,7 +18,7 @@ from prune.layouts import detect
 from prune.model import SECOND, Health
 from prune.resume import Resumption, Terms, find, held, on_primary
 from prune.settings.schema import RunSettings
-from tests.runs import applied, run_of
+from tests.runs import applied, planned, run_of
 from tests.trees.build import age, mirrored, names, snapshot, step_dirs, step_files, torch_zip
 from tests.trees.damage import DAMAGES, damage, flip, largest_file
 from tests.trees.real import EXPECTED, unpack
@@ -320,6 +320,23 @@ def test_what_the_trainer_would_pick_is_told_and_whether_it_could(tmp_path: Path
     assert found.trainer is not None
     assert (found.trainer.step, found.trainer.usable) == (100, False)
     assert "damaged-pick" in {note.kind for note in found.attention}
+
+
+@pytest.mark.parametrize(("cut", "usable"), [(False, True), (True, False)])
+def test_a_backup_that_no_step_stands_for_is_judged_by_its_own_file(
+    cut: bool, usable: bool, tmp_path: Path, state: str
+) -> None:
+    root = unpack("keras_backup", tmp_path)
+    shutil.copy(root / "latest.weights.h5", root / "cp-0003.weights.h5")
+    cut_one = root / ("latest.weights.h5" if cut else "cp-0003.weights.h5")
+    os.truncate(cut_one, cut_one.stat().st_size // 2)
+
+    found = asked(run_of(root), state)
+
+    assert found.trainer is not None
+    assert (os.path.basename(found.trainer.path), found.trainer.usable) == ("latest.weights.h5", usable)
+    assert ("damaged-pick" in {note.kind for note in found.attention}) is not usable
+    assert "damaged-pick" not in {note.kind for note in planned(run_of(root), tmp_path / "state.db").attention}
 
 
 def test_a_pointer_that_lags_is_told_and_not_followed(tmp_path: Path, state: str) -> None:

@@ -9,12 +9,14 @@ from dataclasses import replace
 from prune.inventory import copies as looking
 from prune.inventory.gathering import Gathering
 from prune.inventory.site import OpenReplica, Site
+from prune.layouts.base import Part, RootView
 from prune.layouts.listing import every_pointer
 from prune.model import (
     Attention,
     Block,
     Copy,
     Inventory,
+    Kind,
     Lease,
     Pick,
     Pin,
@@ -126,7 +128,15 @@ def _pointers(work: Gathering, replica: OpenReplica, pointers: list[Pointer], pi
         pointers.append(Pointer(replica.name, str(error.filename or ""), None, PointerState.UNREADABLE, detail))
         return
     if pick is not None:
-        picks[replica.name] = pick
+        picks[replica.name] = replace(pick, apart=_stands_apart(pick, pointers, replica.name, listing.view))
+
+
+def _stands_apart(pick: Pick, pointers: Sequence[Pointer], replica: str, view: RootView) -> bool:
+    claim = view.by_path.get(pick.path)
+    if claim is None or claim.part is not Part.POINTER or claim.kind not in (Kind.FILE, Kind.DIR):
+        return False
+    named = (pointer for pointer in pointers if (pointer.replica, pointer.path) == (replica, pick.path))
+    return any(pointer.state is PointerState.OK for pointer in named)
 
 
 def _holds(replica: OpenReplica, pins: list[Pin], leases: list[Lease], blocks: list[Block]) -> None:

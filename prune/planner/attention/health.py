@@ -73,7 +73,8 @@ def damaged_pick(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention
     """The trainer would resume from a copy that does not restore."""
     evidence = scene.evidence
     for replica, pick in sorted(evidence.inventory.picks.items(), key=lambda item: item[0]):
-        copy = evidence.copies.get(pick.step, {}).get(replica) if pick.step is not None else None
+        named = pick.step if not pick.apart else None
+        copy = evidence.copies.get(named, {}).get(replica) if named is not None else None
         if copy is not None and copy.health in (Health.BROKEN, Health.SUSPECT):
             detail = f"the trainer would resume from {pick.path} ({pick.how}), which is {copy.health}"
             yield Attention(
