@@ -21,6 +21,13 @@ from prune.model import Copy, Kind, StepPlan
 from prune.stores.local import LocalRoot
 from prune.stores.pace import Measured
 
+_MENDS = {
+    errno.EACCES: "; let this user write in it, where it is a directory (chmod u+w), and in the folder it stands in",
+    errno.EPERM: "; it is immutable (lsattr shows it), or another user's in a folder with the sticky bit",
+    errno.EROFS: "; mount the volume for writing",
+    errno.EBUSY: "; unmount what is mounted there",
+}
+
 
 @dataclass
 class Going:
@@ -168,7 +175,7 @@ def _rename_out(going: Going) -> None:
         except FileNotFoundError:
             continue  # somebody else took this one; the look afterwards counts what is left
         except OSError as error:
-            going.error = f"{path}: {error.strerror}"
+            going.error = f"{path}: {error.strerror}{_MENDS.get(error.errno or 0, '')}"
             if done:
                 _back_under_its_names(going, done)
             _forget(going)
