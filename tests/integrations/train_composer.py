@@ -1,4 +1,4 @@
-"""A tiny model that Composer trains: python -m tests.integrations.train_composer ROOT BATCHES [CHECKPOINT] [--keep N] [--prune LAST].
+"""A tiny model that Composer trains: python -m tests.integrations.train_composer ROOT BATCHES [CHECKPOINT] …
 
 Without a checkpoint to start from, Composer resumes by itself, from where its link leads. With ``--prune`` everything
 but the last steps is pruned after each batch, while Composer's own rotation goes on. With KILL_AT set it dies in the
