@@ -31,6 +31,7 @@ from prune.stop import Stop
 from prune.stores.mounts import mounts
 from prune.stores.open_files import looking_once
 
+OUT_OF_TURN = "out of turn"
 WAIT_NS = 30 * SECOND  # for a lock that another process holds: a pass of the command line is soon over
 
 
@@ -52,7 +53,7 @@ class Worker:
         self._stillness = Stillness()
         self._allowing = Allowing(self.clock)
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._watches: dict[str, ClockWatch] = {}
+        self._watches: dict[str, ClockWatch] = {OUT_OF_TURN: self.clocks()}
         self._lying: dict[str, tuple[Pressed, ...]] = {}
         self._volumes: dict[str, list[Volume]] = {}
         self._back_off = BackOff(self.clock)
@@ -142,9 +143,10 @@ class Worker:
             return True
 
     def apply_now(self, run: RunSettings) -> RunOutcome | None:
-        """A pass out of turn."""
+        """A pass out of turn. Where the wall clock jumped since the last one, nothing is deleted."""
         with self._busy[run.name]:
-            return self.apply(run)
+            jumped = self._watches[OUT_OF_TURN].jumped()
+            return self.apply(run) if jumped is None else self._blocked_by_clock(run, jumped)
 
     def mirror(self, run: RunSettings) -> None:
         """Brings a run's mirrors up to date; a copy may take long, and passes go on meanwhile."""
@@ -169,15 +171,16 @@ class Worker:
         mirrored = (*notes, *found.attention)
         self._showing.publish(run.name, lambda view: replace(view, mirrored=mirrored))
 
-    def _blocked_by_clock(self, run: RunSettings, sentence: str) -> None:
+    def _blocked_by_clock(self, run: RunSettings, sentence: str) -> RunOutcome | None:
         block = Block("clock-jumped", None, f"{sentence}; ages cannot be trusted in this pass")
         try:
             plan = engine.plan_run(run, now_ns=self.clock())
         except Exception as error:
             self._showing.failed(run.name, error)
-            return
-        plan = replace(plan, blocks=(block, *plan.blocks))
-        self._showing.passed(run, plan, RunOutcome(run.name, blocked=block))
+            return None
+        outcome = RunOutcome(run.name, blocked=block)
+        self._showing.passed(run, replace(plan, blocks=(block, *plan.blocks)), outcome)
+        return outcome
 
     # --- pressure --------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from prune.resume import Terms, find
 from prune.service.clockwatch import ClockWatch
 from prune.service.scrub import Scrubber, slice_of
 from prune.service.showing import Showing
+from prune.service.worker import OUT_OF_TURN
 from prune.settings.schema import DAY, HOUR, MINUTE, Pressure, RunSettings, Settings, Share
 from prune.stop import Stop
 from prune.stores.base import Space
@@ -248,6 +249,20 @@ def test_a_shortfall_is_tried_again_as_soon_as_a_save_was_published(place: Home,
         step_files(root, [700])
     place.daemon.worker.look_at_volumes()
     assert place.steps() == ["step_0500.pt", "step_0600.pt", "step_0700.pt"]
+
+
+def test_a_pass_that_is_asked_for_deletes_nothing_either_right_after_the_clock_jumped(place: Home) -> None:
+    wall, uptime = [10 * HOUR], [HOUR]
+    place.daemon.worker._watches[OUT_OF_TURN] = ClockWatch(lambda: wall[0], lambda: uptime[0])
+    wall[0] += 3 * DAY
+    outcome = place.daemon.worker.apply_now(place.run)
+    assert outcome is not None
+    assert outcome.blocked is not None
+    assert outcome.blocked.block == "clock-jumped"
+    assert len(place.steps()) == 6
+    outcome = place.daemon.worker.apply_now(place.run)
+    assert outcome is not None
+    assert len(outcome.deleted) == 6
 
 
 def test_right_after_the_clock_jumped_no_room_is_made_until_files_had_time_to_show_it(place: Home, full: Full) -> None:
