@@ -22,7 +22,8 @@ def memory_of(state: str | None) -> str | None:
     url = state or default_state()
     if not url.startswith("sqlite:///"):
         return None
-    return os.path.join(os.path.dirname(url.removeprefix("sqlite:///")), "notified.json")
+    stem, _ = os.path.splitext(url.removeprefix("sqlite:///"))
+    return f"{stem}.notified.json"  # several states may lie in one directory
 
 
 def recall(notifier: Notifier, path: str | None) -> None:

@@ -48,7 +48,8 @@ def test_a_memory_that_makes_no_sense_is_no_memory(tmp_path: Path, text: str) ->
 
 
 def test_the_memory_lies_beside_the_state() -> None:
-    assert memory_of("sqlite:////var/lib/x/prune.db") == "/var/lib/x/notified.json"
+    assert memory_of("sqlite:////var/lib/x/prune.db") == "/var/lib/x/prune.notified.json"
+    assert memory_of("sqlite:////var/lib/x/other.db") != memory_of("sqlite:////var/lib/x/prune.db")
     assert memory_of("postgresql://host/db") is None
 
 
