@@ -78,7 +78,8 @@ class Search:
 
     @cached_property
     def stand_ins(self) -> list[Copy]:
-        """Full copies of a step under a pointer's name, such as ``last.ckpt``, in the order of the replicas."""
+        """Full copies of a step under a pointer's name, such as ``last.ckpt``, in the order of the replicas, and of
+        several on one what its trainer would pick first."""
         site, found = self.checking.site, list[Copy]()
         for pointer in self.inventory.pointers:
             replica = next((each for each in site.replicas if each.name == pointer.replica), None)
@@ -91,7 +92,11 @@ class Search:
             if copy is not None:
                 found.append(copy)
         order = [replica.name for replica in site.replicas]
-        return sorted(found, key=lambda copy: (-copy.step, order.index(copy.replica)))
+        picked = {(name, pick.path) for name, pick in self.inventory.picks.items()}
+        return sorted(
+            found,
+            key=lambda copy: (-copy.step, order.index(copy.replica), (copy.replica, copy.paths[0]) not in picked),
+        )
 
     def apart(self, pick: Pick) -> Copy | None:
         """What the primary's trainer would pick, where that is no step's own: ``last.ckpt``, a backup."""

@@ -312,6 +312,14 @@ def test_a_step_is_preferred_to_the_copy_under_a_pointers_name(tmp_path: Path) -
     assert prune.resume(root).path == str(folder / "epoch=2-step=80.ckpt")
 
 
+def test_of_two_copies_under_pointers_names_the_trainers_own_is_named(tmp_path: Path) -> None:
+    weights = unpack("ultralytics_run", tmp_path) / "weights"
+    damage(weights / "epoch1.pt", "truncated to 73 %")
+    assert (weights / "best.pt").read_bytes() == (weights / "last.pt").read_bytes()
+
+    assert prune.resume(weights.parent).path == str(weights / "last.pt")
+
+
 def test_what_the_trainer_would_pick_is_told_and_whether_it_could(tmp_path: Path, state: str) -> None:
     root = unpack("torch_plain_newest_truncated_73", tmp_path)
 

@@ -37,7 +37,8 @@ class Ultralytics(Around):
         return Claim(entry.path, entry.kind, Part.PAYLOAD, int(found["step"])) if found else None
 
     def pointers(self, view: RootView) -> Sequence[Pointer]:
-        """``last.pt`` and ``best.pt`` are copies, each of the epoch whose bytes it holds."""
+        """``last.pt`` and ``best.pt`` are copies, each of the epoch whose bytes it holds, or that it tells: between
+        two periods no other file has it."""
         claims = (view.by_path.get(view.at(name)) for name in _FIXED)
         return [_copy(view, claim.path) for claim in claims if claim is not None and claim.kind is Kind.FILE]
 
@@ -58,7 +59,7 @@ class Ultralytics(Around):
 
     def best_recorded(self, view: RootView) -> int | None:
         best = (one for one in self.pointers(view) if one.path == view.at("best.pt"))
-        return next((one.step for one in best), None)
+        return next((one.step for one in best if one.step in view.steps), None)
 
 
 def _copy(view: RootView, path: str) -> Pointer:
@@ -69,9 +70,7 @@ def _copy(view: RootView, path: str) -> Pointer:
         return Pointer("", path, None, PointerState.UNREADABLE, f"cannot be read: {error}")
     if epoch == -1:
         return Pointer("", path, None, PointerState.OK, "stripped of its optimizer: its run is finished")
-    if epoch in view.steps:
-        return Pointer("", path, epoch, PointerState.OK)
-    told = (
-        f"of epoch {epoch}, which has no file of its own" if epoch is not None else "of an epoch that it does not tell"
-    )
-    return Pointer("", path, None, PointerState.OK, told)
+    if epoch is None:
+        return Pointer("", path, None, PointerState.OK, "of an epoch that it does not tell")
+    own = epoch in view.steps
+    return Pointer("", path, epoch, PointerState.OK, None if own else f"of epoch {epoch}, which has no file of its own")

@@ -180,7 +180,8 @@ def test_a_last_whose_epoch_has_no_file_tells_its_epoch(ultralytics: Path) -> No
     (ultralytics / "weights" / "epoch1.pt").unlink()
     seen = Seen(ultralytics, "ultralytics", "weights")
     assert "epoch 1" in seen.pointers["weights/last.pt"].detail
-    assert seen.pick.step is None
+    assert (seen.pick.step, seen.pick.path) == (1, "weights/last.pt")
+    assert seen.layout.best_recorded(seen.view) is None
 
 
 def test_a_stripped_last_is_of_a_finished_run(ultralytics: Path) -> None:
