@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from prune.integrity import ocdbt
-from prune.layouts import markers, metric_files
+from prune.layouts import markers, metric_files, orbax_tree
 from prune.layouts.base import FileStat, Health, Reader, Verdict
 
 MANIFEST = "manifest.ocdbt"
@@ -89,6 +89,8 @@ def _manifest(path: str, name: str, files: Mapping[str, FileStat], reader: Reade
         return _unknown(path + name, error)
     if not ocdbt.is_sound(data):
         return markers.broken(path + name, f"{len(data)} bytes that are no whole manifest")
+    if name == MANIFEST and (verdict := orbax_tree.examine(path, data, files, reader)) is not None:
+        return verdict
     folder = name[: -len(MANIFEST)]
     named = set(_DATA.findall(data))
     gone = [one.decode() for one in named if folder + one.decode() not in files]

@@ -5,6 +5,8 @@ import pytest
 
 from prune import layouts
 from prune.errors import UsageError
+from prune.integrity import ocdbt
+from prune.integrity.crc32c import crc32c
 from prune.layouts.base import Part
 from prune.model import Health
 from tests.layouts.helpers import Seen, claims, sketch
@@ -80,6 +82,44 @@ def test_a_cut_first_node_and_an_empty_data_file_break_the_step(run: Path) -> No
     assert Seen(run, "orbax").verdict(10).health is Health.BROKEN
     data.write_bytes(b"")
     assert Seen(run, "orbax").verdict(10).health is Health.BROKEN
+
+
+def test_a_data_file_that_only_the_compressed_index_names_is_missed(tmp_path: Path) -> None:
+    """The index as a larger save has it: its values stand in a file of the process that wrote them."""
+    root = unpack("orbax_killed_sync", tmp_path)
+    item, name = root / "10" / "default", "ocdbt.process_0/d/" + "a" * 32
+    values = item / name
+    values.write_bytes(b"\x28\xb5\x2f\xfd\x20\x01\x09\x00\x00v")
+    write_tree(item, name)
+    assert Seen(root, "orbax").verdict(10).health is Health.WHOLE
+
+    values.write_bytes(bytes(len(values.read_bytes())))
+    assert "begin with zeros" in (Seen(root, "orbax").verdict(10).detail or "")
+    values.unlink()
+    assert Seen(root, "orbax").verdict(10).detail == f"10/default: {name} is missing: its index names it"
+
+
+def test_a_root_that_is_no_node_breaks_the_step(run: Path) -> None:
+    data = run / "10" / "default" / "d" / "789ba29e76fd819a20548f1056bd621d"
+    data.write_bytes(bytes(len(data.read_bytes())))
+    assert "no whole node at byte 0" in (Seen(run, "orbax").verdict(10).detail or "")
+
+
+def write_tree(item: Path, *names: str) -> None:
+    """A manifest over one leaf that names these data files, neither of them compressed."""
+    table = bytes([len(names), *[0] * (len(names) - 1), *map(len, names), *[16] * len(names)])
+    leaf = b"\0" + table + "".join(names).encode() + b'\1{"compressor":{"id":"zstd"'
+    where = "d/" + "b" * 32
+    node = framed(ocdbt.NODE, leaf)
+    (item / where).write_bytes(node)
+    config = bytes(16) + b"\0\x80\x08\x80\xc2\xd7\x2f\x04\0"
+    of_root = bytes([1, 1, 0, 0, 0, len(node)])
+    (item / "manifest.ocdbt").write_bytes(framed(ocdbt.MANIFEST, config + b"\1\x22\0" + where.encode() + of_root))
+
+
+def framed(magic: bytes, body: bytes) -> bytes:
+    data = magic + (len(body) + 18).to_bytes(8, "little") + b"\0\0" + body
+    return data + crc32c(data).to_bytes(4, "little")
 
 
 def test_an_unfinished_item_in_a_finished_name_breaks_the_step(run: Path) -> None:
