@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-tf = pytest.importorskip("tensorflow", reason="needs TensorFlow: pip install tensorflow-cpu")
+pytest.importorskip("tensorflow", reason="needs TensorFlow: pip install tensorflow-cpu")
+
+import tensorflow as tf
 
 import prune
 from prune.model import Decision
