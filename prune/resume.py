@@ -207,6 +207,10 @@ def none_left(search: Search, terms: Terms) -> PruneError:
     if held:
         return Blocked(f"{run.name}: {held[0]} held checkpoints before and holds none now",
                        mend="`prune undo` puts back what is still in the trash")  # fmt: skip
+    apart = next((pick for pick in inventory.picks.values() if pick.apart), None)
+    if apart is not None:
+        return Damaged(f"{run.name}: no step is there to be named, and yet it is no new run: the trainer itself would "
+                       f"resume from {apart.path} ({apart.how})", mend="let the trainer find it by itself")  # fmt: skip
     if terms.expect:
         return Damaged(f"{run.name}: there is no checkpoint, and one was expected",
                        mend="no replica ever held one, as far as can be told")  # fmt: skip

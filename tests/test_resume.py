@@ -216,6 +216,18 @@ def test_checkpoints_and_none_usable_is_never_a_new_run(tmp_path: Path) -> None:
         prune.resume(root)
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_backup_without_any_step_is_never_a_new_run(cut: bool, tmp_path: Path, state: str) -> None:
+    root = unpack("keras_backup", tmp_path)
+    if cut:
+        os.truncate(root / "latest.weights.h5", 100)
+    with pytest.raises(Damaged, match=r"no new run: .* latest\.weights\.h5 \(BackupAndRestore\)"):
+        prune.resume(root)
+    found = asked(run_of(root), state)
+    assert found.trainer is not None
+    assert found.trainer.usable is not cut
+
+
 def test_a_root_that_is_not_there_is_never_a_new_run(tmp_path: Path) -> None:
     with pytest.raises(Blocked):
         prune.resume(tmp_path / "not mounted")

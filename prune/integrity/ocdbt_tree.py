@@ -12,7 +12,7 @@ from prune.integrity import zstd
 
 _HEADER = 12  # magic and length
 _SUM = 4
-_MOST = 256 << 10  # of a body that is decoded
+_MOST = 128 << 10  # of a body that is decoded: tables stand first, and decoding is slow
 _MOST_ENTRIES = 1 << 16
 _LONGEST = 64 << 20
 _PACKED, _BARE = b'"compressor":{"id":"zstd"', b'"compressor":null'

@@ -12,7 +12,7 @@ from prune.integrity.window import Window
 from prune.layouts import markers
 from prune.layouts.base import FileStat, Health, Reader, Verdict
 
-_MOST_NODES = 32  # looked into: of a larger tree, the first ones
+_MOST_NODES = 16  # looked into: of a larger tree, the first ones
 _LONGEST = 512 << 10  # of one node: the tables at its beginning are what is wanted
 _LOOKED_AT = 4096
 
