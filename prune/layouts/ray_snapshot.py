@@ -56,15 +56,21 @@ def parse(document: Any) -> Snapshot:
     )
 
 
-def results(view: RootView, name: str) -> Mapping[str, Any]:
-    """Tune's rows by the checkpoint each names, from a file of JSON lines; empty where there is none."""
+def results(view: RootView, name: str) -> dict[str, Any]:
+    """Tune's rows by the checkpoint each names, in the order of reports, from a file of JSON lines; empty where there
+    is none. Of a checkpoint that was reported again after a restore the last row counts."""
     try:
         with view.reader.open(view.at(name)) as file:
             data = file.read(_MOST_RESULTS)
     except FileNotFoundError:
         return {}
-    rows = (_row(line) for line in data.splitlines())
-    return {row["checkpoint_dir_name"]: row for row in rows if isinstance(row.get("checkpoint_dir_name"), str)}
+    found: dict[str, Any] = {}
+    for row in map(_row, data.splitlines()):
+        reported = row.get("checkpoint_dir_name")
+        if isinstance(reported, str):
+            found.pop(reported, None)
+            found[reported] = row
+    return found
 
 
 def _row(line: bytes) -> dict[str, Any]:

@@ -112,9 +112,10 @@ class RayTrain(Around):
         return [Pointer("", path, None, PointerState.DANGLING, f"lists {gone}, which is gone: Ray would not start")]
 
     def trainer_pick(self, view: RootView) -> Pick | None:
-        """The snapshot's latest; v1 is told by Tune, which takes the newest it reported: the highest number."""
+        """The snapshot's latest; v1 is told by Tune, which takes the last that was reported to it. A worker that died
+        in the middle of a report leaves a higher number, of which Tune knows nothing."""
         if any(claim.series == _V1 for claim in view.claims):
-            return super().trainer_pick(view)
+            return _last_reported(view) or super().trainer_pick(view)
         snapshot = ray_snapshot.read(view)
         if not isinstance(snapshot, Snapshot) or snapshot.latest is None:
             return None
@@ -141,6 +142,14 @@ class RayTrain(Around):
         claims = (view.by_path.get(view.at(name)) for name in snapshot.listed)
         why = f"{SNAPSHOT} lists it, and Ray does not start when it is gone: let num_to_keep drop it"
         return {claim.step: why for claim in claims if claim is not None and claim.step is not None}
+
+
+def _last_reported(view: RootView) -> Pick | None:
+    name = next((name for name in reversed(ray_snapshot.results(view, _RESULTS)) if _COUNTED.fullmatch(name)), None)
+    if name is None:
+        return None
+    claim = view.by_path.get(view.at(name))
+    return Pick(claim.step if claim else None, view.at(name), f"last reported in {_RESULTS}")
 
 
 def _steps(snapshot: Snapshot | str | None) -> dict[str, int]:

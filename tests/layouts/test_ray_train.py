@@ -171,9 +171,43 @@ def test_v1_counts_in_the_name_and_keeps_metrics_in_tunes_results(tmp_path: Path
     put(tmp_path / "result.json", f'{{"checkpoint_dir_name": null}}\n{json.dumps(row)}\n{{"half')
     seen = Seen(tmp_path, "ray-train")
     assert seen.steps == [7, 8]
-    assert (seen.pick.step, seen.pick.how) == (8, "highest number")
+    assert (seen.pick.step, seen.pick.how) == (8, "last reported in result.json")
     assert seen.layout.metrics(seen.view) == {8: {"loss": 0.5}}
     assert not seen.layout.referenced(seen.view)
+
+
+def reported(root: Path, *indices: int) -> None:
+    rows = (json.dumps({"checkpoint_dir_name": f"checkpoint_{index:06d}"}) for index in indices)
+    put(root / "result.json", "".join(f"{row}\n" for row in rows))
+
+
+def test_v1_restores_the_last_that_was_reported_not_what_a_dead_worker_left_under_a_higher_number(
+    tmp_path: Path,
+) -> None:
+    for index in (7, 8, 9):
+        put_torch(tmp_path / f"checkpoint_{index:06d}" / "state.pt")
+    reported(tmp_path, 7, 8)
+    assert Seen(tmp_path, "ray-train").pick.step == 8
+
+
+def test_v1_what_was_reported_again_after_a_restore_counts_by_its_last_report(tmp_path: Path) -> None:
+    for index in (7, 8):
+        put_torch(tmp_path / f"checkpoint_{index:06d}" / "state.pt")
+    reported(tmp_path, 7, 8, 7)
+    assert Seen(tmp_path, "ray-train").pick.step == 7
+
+
+def test_v1_the_last_that_was_reported_and_is_gone_is_said(tmp_path: Path) -> None:
+    put_torch(tmp_path / "checkpoint_000007" / "state.pt")
+    reported(tmp_path, 7, 8)
+    pick = Seen(tmp_path, "ray-train").pick
+    assert (pick.step, pick.path) == (None, "checkpoint_000008")
+
+
+def test_v1_without_results_the_highest_number_it_is(tmp_path: Path) -> None:
+    for index in (7, 8):
+        put_torch(tmp_path / f"checkpoint_{index:06d}" / "state.pt")
+    assert (Seen(tmp_path, "ray-train").pick.step, Seen(tmp_path, "ray-train").pick.how) == (8, "highest number")
 
 
 def test_an_empty_checkpoint_is_broken(tmp_path: Path) -> None:
