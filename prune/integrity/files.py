@@ -26,7 +26,9 @@ _BEGINNINGS: Mapping[str, tuple[Check, ...]] = {  # extensions that promise thei
     "h5": (hdf5.looks_like,),
     "hdf5": (hdf5.looks_like,),
 }
-_JSON = re.compile(r"(?:.*/)?(?:_METADATA|_CHECKPOINT_METADATA|_sharding|array_metadatas/process_\d+)")  # of Orbax
+_JSON = re.compile(
+    r"(?:.*/)?(?:_METADATA|_CHECKPOINT_METADATA|_sharding|array_metadatas/process_\d+|\.zarray)"
+)  # of Orbax
 _TEMPORARY = re.compile(r"(?P<final>.+)\.(?:part|partial|tmp|incomplete|atomic_tmp|staging)")
 SAFETENSORS_TEMPORARY = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 

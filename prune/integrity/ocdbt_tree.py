@@ -15,7 +15,8 @@ _SUM = 4
 _MOST = 128 << 10  # of a body that is decoded: tables stand first, and decoding is slow
 _MOST_ENTRIES = 1 << 16
 _LONGEST = 64 << 20
-_PACKED, _BARE = b'"compressor":{"id":"zstd"', b'"compressor":null'
+_ARRAY = b'"zarr_format":'  # once in the description of each array
+_PACKED = (b'"compressor":{"id":"zstd"', b'"name":"zstd"')
 
 
 class Unreadable(ValueError):
@@ -73,7 +74,8 @@ def read_node(data: bytes, base: str) -> Node:
             children = body.places(count, files)
     except (IndexError, ValueError) as error:
         raise Unreadable(str(error)) from error
-    packed = not height and len(decoded) < _MOST and _PACKED in decoded and _BARE not in decoded
+    arrays, packings = decoded.count(_ARRAY), sum(map(decoded.count, _PACKED))
+    packed = not height and len(decoded) < _MOST and 0 < arrays <= packings
     return Node(tuple(path for path, _ in files), children, packed)
 
 

@@ -9,15 +9,16 @@ the highest finalized step, whole or not).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from prune.errors import UsageError
-from prune.layouts import markers, metric_files, orbax_items, series
+from prune.layouts import markers, metric_files, orbax_handlers, orbax_items, series
 from prune.layouts.around import Around
 from prune.layouts.base import (
     Claim,
     Entry,
+    FileStat,
     Glance,
     Health,
     Kind,
@@ -89,7 +90,7 @@ class Orbax(Around):
         unfinished = next((name for name in sorted(files) if TEMPORARY in name), None)
         if unfinished is not None:
             return markers.broken(path, f"{unfinished.partition('/')[0]} is unfinished: {markers.UNFINISHED}")
-        by_commit = self._committed(path, files.keys(), reader)
+        by_commit = self._committed(path, files, reader)
         if by_commit is not None:
             return by_commit
         return orbax_items.examine(path, files, reader) or super().examine(members, reader)
@@ -115,9 +116,8 @@ class Orbax(Around):
     def _needs_commit_file(self, reader: Reader) -> bool:
         return self.commit_file or reader.root.startswith("gs://")
 
-    def _committed(self, path: str, names: Iterable[str], reader: Reader) -> Verdict | None:
-        """What says that this save was never committed."""
-        found = set(names)
+    def _committed(self, path: str, found: Mapping[str, FileStat], reader: Reader) -> Verdict | None:
+        """What says that this save was never committed, or lost an item since."""
         if COMMIT not in found and self._needs_commit_file(reader):
             return markers.missing(path, COMMIT)
         if METADATA not in found:
@@ -133,6 +133,4 @@ class Orbax(Around):
         if COMMIT not in found and metadata.get("commit_timestamp_nsecs", 0) is None:
             return markers.broken(f"{path}/{METADATA}", f"has no time of commit: {markers.UNFINISHED}")
         items = metadata.get("item_handlers")
-        here = {name.partition("/")[0] for name in found if "/" in name}
-        gone = [str(name) for name in items if name not in here] if isinstance(items, dict) else []
-        return markers.missing(path, gone[0], "the checkpoint lists it as an item") if gone else None
+        return orbax_handlers.examine(path, items, found, reader) if isinstance(items, dict) else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from prune.integrity import ocdbt
-from prune.layouts import markers, metric_files, orbax_tree
+from prune.layouts import markers, metric_files, orbax_handlers, orbax_tree
 from prune.layouts.base import FileStat, Health, Reader, Verdict
 
 MANIFEST = "manifest.ocdbt"
@@ -73,6 +73,8 @@ def _by_metadata(path: str, files: Mapping[str, FileStat], reader: Reader) -> Ve
     uses_ocdbt = isinstance(metadata, dict) and metadata.get("use_ocdbt") is True
     if uses_ocdbt and MANIFEST not in files:
         return markers.missing(path.rstrip("/"), MANIFEST)
+    if isinstance(metadata, dict) and metadata.get("use_ocdbt") is False:
+        return orbax_handlers.arrays(path, metadata, files)
     if uses_ocdbt and not any(name.startswith("d/") or "/d/" in name for name in files):
         return markers.broken(path.rstrip("/"), "its manifest is there and none of its data")
     return None

@@ -108,7 +108,7 @@ def test_a_root_that_is_no_node_breaks_the_step(run: Path) -> None:
 def write_tree(item: Path, *names: str) -> None:
     """A manifest over one leaf that names these data files, neither of them compressed."""
     table = bytes([len(names), *[0] * (len(names) - 1), *map(len, names), *[16] * len(names)])
-    leaf = b"\0" + table + "".join(names).encode() + b'\1{"compressor":{"id":"zstd"'
+    leaf = b"\0" + table + "".join(names).encode() + b'\1{"compressor":{"id":"zstd"},"zarr_format":2}'
     where = "d/" + "b" * 32
     node = framed(ocdbt.NODE, leaf)
     (item / where).write_bytes(node)
