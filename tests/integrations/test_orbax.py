@@ -17,7 +17,7 @@ pytest.importorskip("orbax.checkpoint", reason="needs Orbax: pip install orbax-c
 import prune
 from prune.model import Decision
 from tests.integrations.pruned import Run, broken, candidate, sound, victims
-from tests.integrations.train_orbax import manager, restored
+from tests.integrations.train_orbax import manager, restored, restored_items
 from tests.integrations.training import train
 from tests.layouts.helpers import Seen
 from tests.runs import deleted_steps
@@ -120,6 +120,14 @@ def test_what_orbaxs_own_killed_delete_left_is_whole_only_where_orbax_restores_i
         assert restores(root, 1) == 1
 
 
+def restores_items(root: Path, step: int) -> int | None:
+    with manager(root, read_only=True) as keeper:
+        try:
+            return restored_items(keeper, step)
+        except Exception:
+            return None
+
+
 def changed(path: Path, how: str) -> None:
     data = path.read_bytes()
     if how == "gone":
@@ -128,9 +136,13 @@ def changed(path: Path, how: str) -> None:
         path.write_bytes({"cut": data[: len(data) // 2], "zeros": bytes(len(data))}[how])
 
 
+@pytest.mark.parametrize("items", [False, True])
 @pytest.mark.parametrize("how", ["gone", "cut", "zeros"])
-def test_whatever_file_is_damaged_a_step_called_restorable_is_one_that_orbax_restores(root: Path, how: str) -> None:
-    trained(root, "--steps", "2")
+def test_whatever_file_is_damaged_a_step_called_restorable_is_one_that_orbax_restores(
+    root: Path, how: str, items: bool
+) -> None:
+    trained(root, "--steps", "2", *(["--items"] if items else []))
+    told = restores_items if items else restores
     files = [path.relative_to(root) for path in (root / "2").rglob("*") if path.is_file()]
     assert len(files) > 10
     trusted = []
@@ -138,7 +150,7 @@ def test_whatever_file_is_damaged_a_step_called_restorable_is_one_that_orbax_res
         damaged = root.parent / "damaged"
         shutil.copytree(root, damaged)
         changed(damaged / name, how)
-        if prune.resume(damaged).step == 2 and restores(damaged, 2) != 2:
+        if prune.resume(damaged).step == 2 and told(damaged, 2) != 2:
             trusted.append(str(name))
         shutil.rmtree(damaged)
     assert trusted == []

@@ -36,6 +36,20 @@ def manager(root: Path, *, commit_file: bool = False, best: bool = False, **opti
     return ocp.CheckpointManager(root, options=ocp.CheckpointManagerOptions(**options))
 
 
+def saved(step: int, *, items: bool) -> Any:
+    """What ``save`` is given: one tree, or a tree and an item of JSON."""
+    tree = ocp.args.StandardSave(state(step))
+    return ocp.args.Composite(tree=tree, extra=ocp.args.JsonSave({"step": step})) if items else tree
+
+
+def restored_items(keeper: ocp.CheckpointManager, step: int) -> int:
+    """As :func:`restored`, where there is an item of JSON too."""
+    wanted = ocp.args.Composite(tree=ocp.args.StandardRestore(state(0)), extra=ocp.args.JsonRestore())
+    found = keeper.restore(step, args=wanted)
+    assert found["extra"] == {"step": int(found["tree"]["step"])}
+    return int(found["tree"]["step"])
+
+
 def restored(keeper: ocp.CheckpointManager, step: int | None = None) -> int:
     """The step that a manager restores, its latest unless one is asked for, as all of its values tell it."""
     target = step if step is not None else keeper.latest_step()
@@ -96,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=Path)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--items", action="store_true")
     parser.add_argument("--options", type=json.loads, default={})
     given = parser.parse_args()
     prepare_to_die()
@@ -103,7 +118,7 @@ def main() -> None:
     start = keeper.latest_step()
     found = None if start is None else restored(keeper)
     for step in range((start or 0) + 1, given.steps + 1):
-        keeper.save(step, args=ocp.args.StandardSave(state(step)), metrics={"loss": 1.0 / step})
+        keeper.save(step, args=saved(step, items=given.items), metrics={"loss": 1.0 / step})
     keeper.wait_until_finished()
     print(json.dumps({"restored": found, "all": sorted(keeper.all_steps()), "latest": keeper.latest_step()}))
     keeper.close()
