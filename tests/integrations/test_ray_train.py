@@ -19,7 +19,7 @@ from ray.train.v2.api.result import Result
 from prune.model import Health
 from prune.resume import resume
 from tests.integrations.training import train
-from tests.runs import Guards, applied, planned, run_of
+from tests.runs import Guards, applied, deleted_steps, planned, run_of
 from tests.trees.build import names
 
 pytestmark = pytest.mark.slow
@@ -112,3 +112,20 @@ def test_killed_in_the_middle_of_a_report_ray_goes_on_from_the_candidate_and_wha
     applied(run_of(root, last=2, guards=AT_ONCE), state)
     assert names(root) == {SNAPSHOT, *listed(root)}
     assert (len(listed(root)), resume(root).path) == (4, restored(root).checkpoint.path)
+
+
+def test_version_1_killed_in_a_report_restores_the_last_that_was_reported_and_that_is_never_pruned(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tune knows nothing of the number that the dead worker left, though it is the highest and looks whole."""
+    monkeypatch.setenv("RAY_TRAIN_V2_ENABLED", "0")
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    assert fitted(storage, 7, "--kill-at", "6", state=state) == {"failed": True}
+    (trial,) = (storage / "tiny").glob("TorchTrainer_*")
+    assert {f"checkpoint_00000{number}" for number in (3, 4, 5)} <= names(trial)  # four, and the dead worker's
+
+    assert deleted_steps(applied(run_of(trial, last=1, guards=AT_ONCE), state)) == [1, 2, 3]
+
+    told = fitted(storage, 7, state=state)
+    assert told == {"resumed": str(trial / "checkpoint_000004"), "iteration": 5, "failed": False, "ended": 7}
