@@ -15,6 +15,7 @@ from prune.layouts.base import FileStat, Health, Reader, Verdict
 
 METADATA = "_METADATA"
 LEGACY_METADATA = "checkpoint"  # msgpack, before _METADATA was
+STRINGS = "_strings.json"
 _COMMIT = "commit_success.txt"
 _TREES = ("StandardCheckpointHandler", "PyTreeCheckpointHandler", "PyTreeHandler")
 _JSON = "JsonCheckpointHandler"
@@ -49,6 +50,15 @@ def arrays(path: str, metadata: Any, files: Iterable[str]) -> Verdict | None:
         if not empty and held <= {*_DESCRIBED, ".zattrs"}:
             return markers.broken(f"{path}{folder}", "its description is there and none of its values")
     return None
+
+
+def holds_only_texts(metadata: Any) -> bool:
+    """Whether every leaf of a tree is a text, as that of Keras's model configuration: no array, and no database."""
+    tree = metadata.get("tree_metadata") if isinstance(metadata, dict) else None
+    try:
+        return isinstance(tree, dict) and {leaf["value_metadata"]["value_type"] for leaf in tree.values()} == {"string"}
+    except (TypeError, KeyError, AttributeError):
+        return False
 
 
 def _folders(metadata: Any) -> Iterator[tuple[str, bool]]:

@@ -113,6 +113,23 @@ def test_a_damaged_newest_file_is_passed_over_and_the_one_before_loads(root: Pat
     assert how == "zeros" or broken(plan) == [4]
 
 
+def test_what_kerass_orbax_callback_saved_is_pruned_as_orbaxs_and_orbax_still_lists_it(root: Path) -> None:
+    pytest.importorskip("orbax.checkpoint", reason="Keras's OrbaxCheckpoint needs Orbax: pip install orbax-checkpoint")
+    callback = keras.callbacks.OrbaxCheckpoint(directory=str(root), save_freq="epoch", max_to_keep=10)
+    fitted(made(), epochs=8, callbacks=[callback])
+    run = Run(root)
+    plan = run.planned_with_mirror()
+    assert (plan.layout, sound(plan), victims(plan)) == ("orbax", [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4])
+
+    run.applied_with_mirror()
+
+    assert keras.saving.load_model(str(root)).layers
+    assert names(root) == names(run.mirror) == {"5", "6", "7"}
+    again = keras.callbacks.OrbaxCheckpoint(directory=str(root), save_freq="epoch", max_to_keep=10)
+    fitted(made(), epochs=9, start=8, callbacks=[again])
+    assert sound(run.planned())[:3] == [5, 6, 7]
+
+
 def restored_epochs(root: Path) -> int:
     """How many epochs Keras's BackupAndRestore takes for done."""
     model = made()

@@ -62,6 +62,15 @@ def test_what_a_handler_always_writes_is_missed(gone: str, told: str, run: Path)
     assert verdict(run) == Verdict(Health.BROKEN, told)
 
 
+def test_a_tree_of_texts_has_no_database_and_needs_its_file_of_texts(run: Path) -> None:
+    tree = {"tree_metadata": {"x": leaf("config", kind="string")}, "use_ocdbt": True}
+    put_json(run / "3" / "config" / "_METADATA", tree)
+    texts = put_json(run / "3" / "config" / "_strings.json", {"config": "{}"})
+    assert verdict(run).health.restorable
+    texts.unlink()
+    assert verdict(run).detail == "3/config: _strings.json is missing: its tree lists texts"
+
+
 @pytest.mark.parametrize("name", ["extra/metadata", "default/a.w/.zarray"])
 def test_json_that_is_none_breaks_the_step(name: str, run: Path) -> None:
     path = run / "3" / name
