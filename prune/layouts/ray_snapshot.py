@@ -61,6 +61,7 @@ def results(view: RootView, name: str) -> dict[str, Any]:
     is none. Of a checkpoint that was reported again after a restore the last row counts."""
     try:
         with view.reader.open(view.at(name)) as file:
+            file.seek(max(0, file.seek(0, 2) - _MOST_RESULTS))  # of a longer file the newest rows
             data = file.read(_MOST_RESULTS)
     except FileNotFoundError:
         return {}
@@ -77,7 +78,7 @@ def _row(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        return {}  # the last line may be half written
+        return {}  # the last line may be half written, the first one half read
     return row if isinstance(row, dict) else {}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prune.layouts import ray_snapshot as ray_results
 from prune.layouts.base import Part
 from prune.model import Health, PointerState
 from tests.layouts.helpers import Seen
@@ -195,6 +196,14 @@ def test_v1_what_was_reported_again_after_a_restore_counts_by_its_last_report(tm
         put_torch(tmp_path / f"checkpoint_{index:06d}" / "state.pt")
     reported(tmp_path, 7, 8, 7)
     assert Seen(tmp_path, "ray-train").pick.step == 7
+
+
+def test_v1_of_results_longer_than_are_read_the_newest_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_results, "_MOST_RESULTS", 100)
+    for index in (7, 8, 9):
+        put_torch(tmp_path / f"checkpoint_{index:06d}" / "state.pt")
+    reported(tmp_path, *[7] * 50, 8)
+    assert Seen(tmp_path, "ray-train").pick.step == 8
 
 
 def test_v1_the_last_that_was_reported_and_is_gone_is_said(tmp_path: Path) -> None:
