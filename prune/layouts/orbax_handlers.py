@@ -15,7 +15,8 @@ from prune.layouts.base import FileStat, Health, Reader, Verdict
 
 METADATA = "_METADATA"
 LEGACY_METADATA = "checkpoint"  # msgpack, before _METADATA was
-STRINGS = "_strings.json"
+_STRINGS, _TEXT = "_strings.json", "string"
+_NOTHING = ("None", "Dict", "List", "Tuple", "NamedTuple")  # as empty leaves are called
 _COMMIT = "commit_success.txt"
 _TREES = ("StandardCheckpointHandler", "PyTreeCheckpointHandler", "PyTreeHandler")
 _JSON = "JsonCheckpointHandler"
@@ -52,13 +53,17 @@ def arrays(path: str, metadata: Any, files: Iterable[str]) -> Verdict | None:
     return None
 
 
-def holds_only_texts(metadata: Any) -> bool:
-    """Whether every leaf of a tree is a text, as that of Keras's model configuration: no array, and no database."""
+def without_arrays(metadata: Any) -> frozenset[str] | None:
+    """The files that a tree without any array needs: its leaves are texts (Keras's model configuration) or nothing
+    at all (the state of an optimizer that has none). None for any other tree."""
     tree = metadata.get("tree_metadata") if isinstance(metadata, dict) else None
     try:
-        return isinstance(tree, dict) and {leaf["value_metadata"]["value_type"] for leaf in tree.values()} == {"string"}
-    except (TypeError, KeyError, AttributeError):
-        return False
+        kinds = {leaf["value_metadata"]["value_type"] for leaf in tree.values()} if isinstance(tree, dict) else set()
+    except (TypeError, KeyError):
+        return None
+    if not kinds or not kinds <= {_TEXT, *_NOTHING}:
+        return None
+    return frozenset({_STRINGS} if _TEXT in kinds else ())
 
 
 def _folders(metadata: Any) -> Iterator[tuple[str, bool]]:

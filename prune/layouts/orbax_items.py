@@ -70,9 +70,10 @@ def _by_metadata(path: str, files: Mapping[str, FileStat], reader: Reader) -> Ve
         return markers.broken(path + _METADATA, f"cannot be parsed: {error}")
     except OSError as error:
         return _unknown(path + _METADATA, error)
-    if orbax_handlers.holds_only_texts(metadata):
-        lost = orbax_handlers.STRINGS not in files
-        return markers.missing(path.rstrip("/"), orbax_handlers.STRINGS, "its tree lists texts") if lost else None
+    needed = orbax_handlers.without_arrays(metadata)
+    if needed is not None:
+        lost = sorted(needed - files.keys())
+        return markers.missing(path.rstrip("/"), lost[0], "its tree lists texts") if lost else None
     uses_ocdbt = isinstance(metadata, dict) and metadata.get("use_ocdbt") is True
     if uses_ocdbt and MANIFEST not in files:
         return markers.missing(path.rstrip("/"), MANIFEST)

@@ -71,6 +71,12 @@ def test_a_tree_of_texts_has_no_database_and_needs_its_file_of_texts(run: Path) 
     assert verdict(run).detail == "3/config: _strings.json is missing: its tree lists texts"
 
 
+def test_a_tree_of_nothing_as_an_optimizer_without_state_leaves_it_is_whole(run: Path) -> None:
+    tree = {"tree_metadata": {"x": leaf("a", kind="None"), "y": leaf("b", kind="Tuple")}, "use_ocdbt": True}
+    put_json(run / "3" / "opt_state" / "_METADATA", tree)
+    assert verdict(run).health.restorable
+
+
 @pytest.mark.parametrize("name", ["extra/metadata", "default/a.w/.zarray"])
 def test_json_that_is_none_breaks_the_step(name: str, run: Path) -> None:
     path = run / "3" / name
