@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,14 +23,31 @@ def store_of(url: str) -> S3Store:
     return S3Store(Address.of(url).bucket, client_options={"allow_http": True})
 
 
+MOST_IN_ORDER = 64
+
+
 def put(url: str, path: str, data: bytes) -> None:
     obstore.put(store_of(url), Address.of(url).key(path), data)
 
 
 def put_all(url: str, files: dict[str, bytes]) -> None:
+    """Step after step, as a trainer saves them: a store's times are whole seconds, and what was written last is held.
+
+    Very many steps go at once; where they are many the oldest is hardly ever the last one written.
+    """
     store, address = store_of(url), Address.of(url)
+    steps: dict[int, list[str]] = {}
+    for path in files:
+        steps.setdefault(_number(path), []).append(path)
+    ordered = [paths for _, paths in sorted(steps.items())]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda item: obstore.put(store, address.key(item[0]), item[1]), files.items()))
+        for paths in ordered if len(ordered) <= MOST_IN_ORDER else [[*files]]:
+            list(pool.map(lambda path: obstore.put(store, address.key(path), files[path]), paths))
+
+
+def _number(path: str) -> int:
+    found = re.search(r"\d+", path)
+    return int(found[0]) if found else 0
 
 
 def uploaded(root: Path, url: str) -> str:
