@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("train.py")
 VERDICTS = "HARD_FAIL,SILENT_DIVERGENCE,LOST_WORK,CONTROL_FAIL"
 
 
-@pytest.mark.parametrize("keep", [3, 100])
+@pytest.mark.parametrize("keep", [3, pytest.param(100, id="keepsall")])
 @pytest.mark.parametrize("mode", ["before", "term"])
 def test_a_job_killed_at_any_file_event_resumes_from_its_newest_checkpoint_and_ends_the_same(
     tmp_path: Path, keep: int, mode: str
