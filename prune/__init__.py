@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from prune.errors import NothingYet as NothingYet
     from prune.errors import PruneError as PruneError
     from prune.lease import lease as lease
-    from prune.library import apply as apply
-    from prune.library import load_settings as load_settings
-    from prune.library import plan as plan
+    from prune.scripting import apply as apply
+    from prune.scripting import load_settings as load_settings
+    from prune.scripting import plan as plan
     from prune.load import load_latest as load_latest
     from prune.publish import publish as publish
     from prune.publish import publish_directory as publish_directory
@@ -29,11 +29,11 @@ _HOMES = {
     "Damaged": "prune.errors",
     "NothingYet": "prune.errors",
     "PruneError": "prune.errors",
-    "apply": "prune.library",
+    "apply": "prune.scripting",
     "lease": "prune.lease",
     "load_latest": "prune.load",
-    "load_settings": "prune.library",
-    "plan": "prune.library",
+    "load_settings": "prune.scripting",
+    "plan": "prune.scripting",
     "publish": "prune.publish",
     "publish_directory": "prune.publish",
     "resume": "prune.resume",
