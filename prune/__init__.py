@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from prune.errors import NothingYet as NothingYet
     from prune.errors import PruneError as PruneError
     from prune.lease import lease as lease
-    from prune.scripting import apply as apply
-    from prune.scripting import load_settings as load_settings
-    from prune.scripting import plan as plan
     from prune.load import load_latest as load_latest
     from prune.publish import publish as publish
     from prune.publish import publish_directory as publish_directory
     from prune.resume import resume as resume
+    from prune.scripting import apply as apply
+    from prune.scripting import load_settings as load_settings
+    from prune.scripting import plan as plan
     from prune.seal import seal as seal
 
 _HOMES = {
