@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import posixpath
+import contextlib
 from dataclasses import replace
 
 from prune.layouts.base import Members
 from prune.model import Copy, Inventory, Kind
+from prune.stores.base import led_to
 from prune.stores.local import LocalRoot
 
 
@@ -16,9 +16,10 @@ def leans_on(root: LocalRoot, members: Members) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for path, status in members.files.items():
         if status.kind is Kind.LINK:
-            target = _target(root, path)
-            if target is not None and not any(_lies_in(target, own) for own in members.paths):
-                found[target] = None
+            with contextlib.suppress(OSError):
+                target = led_to(root, path)
+                if target is not None and not any(_lies_in(target, own) for own in members.paths):
+                    found[target] = None
     return tuple(found)
 
 
@@ -43,13 +44,3 @@ def _led_to(inventory: Inventory, copy: Copy) -> list[int]:
 
 def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
-
-
-def _target(root: LocalRoot, path: str) -> str | None:
-    """Where a link leads by its words, as a path in the root; None where that lies outside or cannot be read."""
-    try:
-        words = root.readlink(path)
-    except OSError:
-        return None
-    there = posixpath.normpath(posixpath.join(root.real, posixpath.dirname(path), words))
-    return os.path.relpath(there, root.real) if _lies_in(there, root.real) else None

@@ -6,6 +6,7 @@ import posixpath
 
 from prune.layouts.base import Claim, Entry, Kind, Layout, Part, RootView
 from prune.model import Pointer, PointerState
+from prune.stores.base import led_to
 
 HOPS = 8  # links to links followed before giving up
 
@@ -48,16 +49,11 @@ def resolve(layout: Layout, view: RootView, path: str) -> Pointer | None:
 
 def target(view: RootView, path: str) -> str:
     """The link's text as a path in the root; one that leads out of the root keeps its last name only."""
-    text = view.reader.readlink(path)
-    for root in (view.reader.root, getattr(view.reader, "real", view.reader.root)):
-        prefix = root.rstrip("/") + "/"
-        if text.startswith(prefix):
-            return posixpath.normpath(text[len(prefix) :])
-    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
-    if joined.startswith(("/", "../")):
-        # A mirror may hold links made on the primary: the name still tells which step is meant.
-        return view.at(posixpath.basename(joined))
-    return joined
+    there = led_to(view.reader, path)
+    if there is not None:
+        return there
+    # A mirror may hold links made on the primary: the name still tells which step is meant.
+    return view.at(posixpath.basename(posixpath.normpath(view.reader.readlink(path))))
 
 
 def _claim_at(view: RootView, target: str) -> Claim | None:

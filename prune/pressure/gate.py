@@ -109,17 +109,11 @@ class Gate:
     def _expected(self) -> Wish:
         return Wish(sum(copy.bytes for copy in self._taken), sum(copy.files for copy in self._taken))
 
-    def _crumb(self) -> float:
-        """What a small step frees is a gain too, unless it is only what surrounds files that stay elsewhere."""
-        if any(copy.held_elsewhere for copy in self._taken):
-            return CRUMB
-        return min(CRUMB, self._expected().bytes / 2)
-
     def _enough(self, before: Space, after: Space, expected: Wish) -> bool:
         """Gain in whatever is short: bytes while bytes are, else inodes."""
         short = self.wish.short(before).bytes
         if short:
-            return after.free_bytes - before.free_bytes > max(ENOUGH * expected.bytes, min(self._crumb(), short / 100))
+            return after.free_bytes - before.free_bytes > max(ENOUGH * expected.bytes, min(CRUMB, short / 100))
         if before.free_inodes is None or after.free_inodes is None:
             return True
         return after.free_inodes > before.free_inodes

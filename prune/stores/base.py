@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol
@@ -68,6 +69,17 @@ class Reader(Protocol):
         ...
 
     def readlink(self, path: str) -> str: ...
+
+
+def led_to(reader: Reader, path: str) -> str | None:
+    """Where a link leads by its words alone, as a path in the root; None where that lies outside. Raises OSError."""
+    words = reader.readlink(path)
+    for root in (reader.root, getattr(reader, "real", reader.root)):
+        prefix = root.rstrip("/") + "/"
+        if words.startswith(prefix):
+            return posixpath.normpath(words[len(prefix) :])
+    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), words))
+    return None if joined.startswith(("/", "../")) else joined
 
 
 def read_text(reader: Reader, path: str, limit: int = 1 << 20) -> str:
