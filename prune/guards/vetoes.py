@@ -128,7 +128,7 @@ def referenced(scene: Scene, step: int) -> Iterator[GuardHold]:
     inventory = scene.evidence.inventory
     if step in inventory.referenced:
         yield GuardHold("referenced", None, None, inventory.referenced[step])
-    if step == inventory.best_recorded:
+    elif step == inventory.best_recorded:
         yield GuardHold("referenced", None, None, "the trainer recorded it as its best")
 
 

@@ -11,7 +11,8 @@ from prune.inventory.site import OpenReplica
 from prune.layouts.base import Claim, Layout, Part
 from prune.model import Copy, Health, Identity, Kind, Temporary
 from prune.stores.base import FileStat
-from prune.stores.local import LocalRoot, Measure
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure
 from prune.stores.open_files import OpenFiles
 from prune.stores.pace import measure_copy
 

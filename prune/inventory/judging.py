@@ -15,7 +15,8 @@ from prune.inventory.thinning import spare_of
 from prune.layouts.base import Layout, Members
 from prune.model import Copy, Health, Identity, Kind, Verdict
 from prune.stores.base import FileStat
-from prune.stores.local import LocalRoot, Measure
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure
 
 Evidence = Callable[[str, tuple[str, ...], Identity], tuple[Verdict, int] | None]
 """What an earlier content check said of exactly these bytes, and when: (root id or path, paths, identity)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prune.layouts.base import Layout, Members
 from prune.model import Spare
-from prune.stores.local import Measure
+from prune.stores.measure import Measure
 
 
 def spare_of(layout: Layout, members: Members) -> Spare | None:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 from prune.stores import tree
 from prune.stores.base import FileStat
-from prune.stores.local import LocalRoot, Measure, kind_of
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure, kind_of
 from prune.stores.pace import Measured
 
 Result = TypeVar("Result")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from prune.stores.base import FileStat
-from prune.stores.local import LocalRoot, Measure
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure
 
 SLOW_ENTRY_NS = 100_000  # a call that waits this long is waiting for something other than this processor
 MANY = 64

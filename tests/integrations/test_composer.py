@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ pytest.importorskip("composer", reason="needs Composer: pip install mosaicml")
 
 from prune.model import Health
 from prune.resume import resume
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import Guards, applied, deleted_steps, planned, run_of
 from tests.trees.build import names
 
@@ -36,16 +35,8 @@ def root(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run", symlinks=True))
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def composed(root: Path, batches: int, *more: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_composer", root, str(batches), *more, state=state, kill_at=kill_at)
-    told: dict[str, Any] = {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])
-    return told
+    return told("train_composer", root, str(batches), *more, state=state, kill_at=kill_at)
 
 
 def files(*batches: int) -> set[str]:

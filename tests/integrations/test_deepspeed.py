@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -16,7 +15,7 @@ pytest.importorskip("deepspeed", reason="needs DeepSpeed: pip install deepspeed"
 from prune.model import Health
 from prune.resume import resume
 from prune.settings.schema import Keep
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import Guards, applied, deleted_steps, planned, run_of
 from tests.trees.build import names
 
@@ -47,15 +46,8 @@ def root(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def fitted(root: Path, steps: int, *more: str, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_deepspeed", root, str(steps), *more, state=state, kill_at=kill_at)
-    return {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+    return told("train_deepspeed", root, str(steps), *more, state=state, kill_at=kill_at)
 
 
 def tags(*steps: int) -> set[str]:

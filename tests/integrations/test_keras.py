@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import keras
 import prune
 from tests.integrations.pruned import Run, broken, candidate, sound, victims
 from tests.integrations.train_keras import epochs_done, fitted, loaded, made
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import deleted_steps
 from tests.trees.build import names, snapshot
 
@@ -34,8 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trained(kind: str, root: Path, *words: str, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_keras", kind, root, *words, state=root.parent / "state.db", kill_at=kill_at)
-    return {} if kill_at else dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return told("train_keras", kind, root, *words, state=root.parent / "state.db", kill_at=kill_at)
 
 
 def file_of(root: Path, epoch: int) -> Path:

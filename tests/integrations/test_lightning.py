@@ -16,7 +16,7 @@ import torch
 
 from prune.errors import Blocked, UsageError
 from prune.integrations.lightning import PruneCallback, PublishedCheckpointIO, resume_checkpoint
-from tests.integrations.training import configure, train
+from tests.integrations.training import configure, told
 from tests.trees.build import names
 
 pytestmark = pytest.mark.slow
@@ -28,16 +28,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def trained(*words: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_pl", *words, state=state, kill_at=kill_at)
-    told: dict[str, Any] = {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])
-    return told | {"stderr": done.stderr}
+    return told("train_pl", *words, state=state, kill_at=kill_at)
 
 
 def name(step: int) -> str:

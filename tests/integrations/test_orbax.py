@@ -18,7 +18,7 @@ import prune
 from prune.model import Decision
 from tests.integrations.pruned import Run, broken, candidate, sound, victims
 from tests.integrations.train_orbax import manager, restored, restored_items
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.layouts.helpers import Seen
 from tests.runs import deleted_steps
 from tests.trees.build import names
@@ -33,9 +33,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trained(root: Path, *words: str, kill_at: str | None = None, **options: Any) -> dict[str, Any]:
-    done = train("train_orbax", root, "--options", json.dumps(options), *words, state=root.parent / "state.db",
-                 kill_at=kill_at)  # fmt: skip
-    return {} if kill_at else dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return told(
+        "train_orbax", root, "--options", json.dumps(options), *words, state=root.parent / "state.db", kill_at=kill_at
+    )
 
 
 def latest(root: Path, **options: Any) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -18,7 +17,7 @@ from ray.train.v2.api.result import Result
 
 from prune.model import Health
 from prune.resume import resume
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import Guards, applied, deleted_steps, planned, run_of
 from tests.trees.build import names
 
@@ -46,15 +45,8 @@ def root(storage: Path) -> Path:
     return storage / "tiny"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def fitted(storage: Path, iterations: int, *more: str, state: Path) -> dict[str, Any]:
-    done = train("train_ray", storage, "tiny", str(iterations), "--keep", "4", *more, state=state)
-    return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+    return told("train_ray", storage, "tiny", str(iterations), "--keep", "4", *more, state=state)
 
 
 def restored(root: Path) -> Result:

@@ -36,12 +36,6 @@ def root(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def models(root: Path) -> list[Path]:
     """What a script would choose from, in the order of its own count of steps."""
     return sorted(root.glob("*_steps.zip"), key=lambda path: int(DQN.load(path).num_timesteps))

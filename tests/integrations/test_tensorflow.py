@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -19,7 +18,7 @@ import prune
 from prune.model import Decision
 from tests.integrations.pruned import Run, broken, candidate, sound, victims
 from tests.integrations.train_tensorflow import Training
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import deleted_steps
 from tests.trees.build import names
 
@@ -33,8 +32,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trained(root: Path, *words: str, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_tensorflow", root, *words, state=root.parent / "state.db", kill_at=kill_at)
-    return {} if kill_at else dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return told("train_tensorflow", root, *words, state=root.parent / "state.db", kill_at=kill_at)
 
 
 def restores(path: str) -> int | None:

@@ -17,7 +17,7 @@ import torch
 from prune.errors import Damaged, UsageError
 from prune.integrations import torch as whole
 from prune.integrations.background import Work
-from tests.integrations.training import configure, train, train_by_two
+from tests.integrations.training import configure, told, train_by_two
 from tests.trees.build import names
 
 pytestmark = pytest.mark.slow
@@ -29,16 +29,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def trained(*words: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_torch", *words, state=state, kill_at=kill_at)
-    told: dict[str, Any] = {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])
-    return told | {"stderr": done.stderr}
+    return told("train_torch", *words, state=state, kill_at=kill_at)
 
 
 def trained_by_two(*words: str | Path, state: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from transformers.trainer_utils import get_last_checkpoint, rotate_checkpoints
 
 from prune.errors import Damaged
 from prune.integrations.transformers import resume_checkpoint
-from tests.integrations.training import configure, train, train_by_two
+from tests.integrations.training import configure, told, train_by_two
 from tests.runs import planned, run_of
 from tests.trees.build import names
 
@@ -30,16 +30,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def trained(*words: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_hf", *words, state=state, kill_at=kill_at)
-    told: dict[str, Any] = {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])
-    return told | {"stderr": done.stderr}
+    return told("train_hf", *words, state=state, kill_at=kill_at)
 
 
 def checkpoints(*steps: int) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ pytest.importorskip("ultralytics", reason="needs ultralytics: pip install ultral
 from ultralytics.utils.files import get_latest_run
 
 from prune.resume import resume
-from tests.integrations.training import train
+from tests.integrations.training import told
 from tests.runs import Guards, applied, deleted_steps, planned, run_of
 from tests.trees.build import names
 
@@ -35,15 +34,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRUNE_STATE", f"sqlite:///{tmp_path / 'asked.db'}")
-    return tmp_path / "state.db"
-
-
 def trained(place: Path, *more: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
-    done = train("train_ultralytics", place, "8", *more, state=state, kill_at=kill_at)
-    return {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+    return told("train_ultralytics", place, "8", *more, state=state, kill_at=kill_at)
 
 
 def weights(place: Path, name: str = "last.pt") -> Path:

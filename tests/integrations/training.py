@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -28,6 +29,13 @@ def train(module: str, *words: str | Path, state: Path, kill_at: str | None = No
     expected = -signal.SIGKILL if kill_at is not None else 0
     assert done.returncode == expected, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
     return done
+
+
+def told(module: str, *words: str | Path, state: Path, kill_at: str | None = None) -> dict[str, Any]:
+    """What a training says of itself in its last line, and its stderr; one that was killed says no more than that."""
+    done = train(module, *words, state=state, kill_at=kill_at)
+    said: dict[str, Any] = {} if kill_at else json.loads(done.stdout.strip().splitlines()[-1])
+    return said | {"stderr": done.stderr}
 
 
 def train_by_two(module: str, *words: str | Path, state: Path) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from prune.mirror.delivery import Delivery
 from prune.mirror.job import Job
+from prune.settings.schema import RunSettings
 from prune.stop import Stop
 from tests.mirror.helpers import copied, mirrored_now, seen, temporaries
 from tests.ordinary import ordinary_user
@@ -36,6 +37,12 @@ def read_only_dirs(root: Path) -> Path:
     return primary
 
 
+def interrupted(run: RunSettings, state: Path) -> None:
+    """A job that is stopped in the middle of its copying."""
+    stop = Stop()
+    mirrored_now(run, state, stop=stop, progress=lambda _w, done, _o: stop.request() if done > 10 * MIB else None)
+
+
 def test_read_only_steps_are_copied_with_their_permissions(tmp_path: Path, state: Path) -> None:
     primary = read_only_dirs(tmp_path / "P")
     (tmp_path / "M").mkdir()
@@ -50,10 +57,10 @@ def test_read_only_steps_are_copied_with_their_permissions(tmp_path: Path, state
 def test_a_read_only_copy_that_was_interrupted_is_continued(tmp_path: Path, state: Path) -> None:
     primary = read_only_dirs(tmp_path / "P")
     (tmp_path / "M").mkdir()
-    run, stop = run_of(primary, tmp_path / "M"), Stop()
+    run = run_of(primary, tmp_path / "M")
 
     with ordinary_user():
-        mirrored_now(run, state, stop=stop, progress=lambda _w, done, _o: stop.request() if done > 10 * MIB else None)
+        interrupted(run, state)
         assert temporaries(tmp_path / "M")
         done = mirrored_now(run, state)
 
@@ -90,9 +97,9 @@ def test_a_complete_copy_that_could_not_be_published_is_published_by_the_next_ru
 def test_what_is_left_of_a_read_only_copy_is_swept(tmp_path: Path, state: Path) -> None:
     primary = read_only_dirs(tmp_path / "P")
     (tmp_path / "M").mkdir()
-    run, stop = run_of(primary, tmp_path / "M"), Stop()
+    run = run_of(primary, tmp_path / "M")
     with ordinary_user():
-        mirrored_now(run, state, stop=stop, progress=lambda _w, done, _o: stop.request() if done > 10 * MIB else None)
+        interrupted(run, state)
         assert temporaries(tmp_path / "M")
         for step in primary.iterdir():
             step.chmod(0o755)

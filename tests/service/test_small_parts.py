@@ -138,23 +138,15 @@ def test_a_bucket_is_a_place() -> None:
 # --- settings read again ---------------------------------------------------------------------------------------------
 
 
-def test_a_bad_file_keeps_the_old_settings_and_says_so() -> None:
-    answers: list[Settings | UsageError] = [Settings((run_on("a", "/a"),)), UsageError("keep.last = 0: no")]
-
-    def load() -> Settings:
-        answer = answers.pop(0)
-        if isinstance(answer, UsageError):
-            raise answer
-        return answer
-
-    source = Source(load)
-    assert source.reload() is False
-    assert [run.name for run in source.settings.runs] == ["a"]
-    assert "keep.last = 0" in (source.trouble or "")
-
-
-def test_whatever_a_file_does_on_being_read_the_old_settings_stay() -> None:
-    answers: list[Settings | Exception] = [Settings((run_on("a", "/a"),)), RecursionError("too deep")]
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UsageError("keep.last = 0: no"), "keep.last = 0: no"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+)
+def test_whatever_a_file_does_on_being_read_the_old_settings_stay_and_it_is_said(error: Exception, told: str) -> None:
+    answers: list[Settings | Exception] = [Settings((run_on("a", "/a"),)), error]
 
     def load() -> Settings:
         answer = answers.pop(0)
@@ -164,8 +156,8 @@ def test_whatever_a_file_does_on_being_read_the_old_settings_stay() -> None:
 
     source = Source(load)
     assert source.reload() is False
-    assert len(source.settings.runs) == 1
-    assert source.trouble == "RecursionError: too deep"
+    assert [run.name for run in source.settings.runs] == ["a"]
+    assert source.trouble == told
 
 
 def test_a_good_file_after_a_bad_one_is_taken() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from prune.stores.crew import Crew
-from prune.stores.local import LocalRoot, Measure
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure
 from prune.stores.pace import measure_copy
 from tests.ordinary import ordinary_user
 

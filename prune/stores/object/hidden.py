@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from prune.control.record import THINNED, Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.model import Kind
-from prune.stores.local import Measure
+from prune.stores.measure import Measure
 from prune.stores.object.client import Object
 from prune.stores.object.control import ObjectControl
 from prune.stores.object.look import paths_of, same

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from prune.control.record import Withdrawal
 from prune.model import Identity
-from prune.stores.local import Measure
+from prune.stores.measure import Measure
 from prune.stores.object.client import PAGE, Object
 from prune.stores.object.control import ObjectControl
 from prune.stores.object.root import ObjectRoot

@@ -17,7 +17,8 @@ from typing import BinaryIO, cast
 
 from prune.model import Kind
 from prune.stores.base import Entry, FileStat, Space
-from prune.stores.local import LocalRoot, Measure
+from prune.stores.local import LocalRoot
+from prune.stores.measure import Measure
 from prune.stores.object.address import Address
 from prune.stores.object.client import Bucket, Object, bucket
 from prune.stores.object.listing import everything

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from prune.model import Kind
 from prune.stores.base import Entry, FileStat
-from prune.stores.local import Measure
+from prune.stores.measure import Measure
 from prune.stores.object.client import Object
 
 FEW = 64  # files of a folder that are remembered however many there are in all
