@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from prune.model import Lease, Pin
@@ -47,3 +48,9 @@ def _object(text: str) -> dict[str, Any]:
 
 def _time(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+def held_steps(pins: Iterable[Pin], leases: Iterable[Lease], now_ns: int) -> set[int]:
+    """Steps whose pin or lease has not run out."""
+    pinned = {pin.step for pin in pins if pin.until_ns is None or pin.until_ns > now_ns}
+    return pinned | {lease.step for lease in leases if lease.until_ns > now_ns}

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prune import planner
+from prune.control.holds import held_steps
 from prune.deletion import full_disk
 from prune.deletion.locks import Locks, make_controls, take
 from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
-from prune.deletion.recovery import recover
+from prune.deletion.recovery import Recovered, finish_due, recover
 from prune.deletion.reviewed import cut_down, gone_since
 from prune.deletion.signs import signs
 from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Terms
@@ -131,6 +132,7 @@ def _under_locks(
     chosen, dropped = cut_down(plan, reviewed)
     if plan.blocked is not None:
         return with_recovery(outcome_of(run, plan, Tally(blocked=plan.blocked), dropped, attention), recovered)
+    attention += _finish_due(site, inventory, plan, recovered, now)
     gone = gone_since(plan, reviewed)
     terms = Terms(
         plan_id,
@@ -153,6 +155,16 @@ def _under_locks(
     attention += write_volumes(site)
     note_deletions(journal, run, plan, tally, recovered, plan_id, conduct.clock())
     return with_recovery(outcome_of(run, plan, tally, dropped, attention), recovered)
+
+
+def _finish_due(site: Site, inventory: Inventory, plan: RunPlan, recovered: Recovered, now_ns: int) -> list[Attention]:
+    """Ends what waited in the trash for its time, now that a plan has nothing against it."""
+    recovered.add(finish_due(site, plan, held_steps(inventory.pins, inventory.leases, now_ns), now_ns=now_ns))
+    waiting = any(r.usable and r.control is not None and r.control.trashed() for r in site.replicas)
+    if plan.resume_candidate is not None or not waiting:
+        return []
+    return [Attention("trash", None, "nothing that stands can be resumed from, so the trash keeps what it holds",
+                      "prune undo puts it back")]  # fmt: skip
 
 
 def _batch(site: Site) -> int:

@@ -1,20 +1,22 @@
-"""What a dead pass left: put back, or finished.
+"""What a dead pass left, and what waited for its time.
 
-A withdrawal whose record says no more than ``intent`` is put back; one that was ``withdrawn`` anywhere is looked at,
-as the pass would have done, and finished; one that was being purged is purged.
+What a pass had withdrawn and not yet begun to purge is put back, whatever it had decided: since it died a pin may have
+come, a kept step may have gone, a mirror may have been lost. The pass that recovers decides anew, and withdraws again
+what still goes. What was being purged is purged. What waits in the trash goes when its time is over, and only once a
+plan of what stands now has nothing against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 
 from prune.control import record
 from prune.control.record import THINNED, Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.deletion import trash
 from prune.inventory.site import OpenReplica, Site
+from prune.model import RunPlan
 from prune.settings.schema import DAY
 
 CONFLICT_KEPT_NS = 7 * DAY  # what cannot go back to where it was waits this long for a person
@@ -33,21 +35,49 @@ class Recovered:
     def __bool__(self) -> bool:
         return bool(self.back or self.purged or self.failed)
 
+    def add(self, more: Recovered) -> None:
+        """Takes in what was settled afterwards."""
+        self.back += more.back
+        self.purged += more.purged
+        self.failed += more.failed
+
 
 def recover(site: Site, *, now_ns: int) -> Recovered:
-    """Settles every open withdrawal of the run whose time has come. The locks are held."""
+    """Settles every withdrawal of the run that a dead pass left open. The locks are held."""
     result = Recovered()
     for together in _by_id(site).values():
-        states = {withdrawal.state for _, withdrawal in together}
-        if states == {"intent"} and any(withdrawal.why == REPAIRED for _, withdrawal in together):
-            _each(together, result, partial(_repaired, until_ns=now_ns + site.run.guards.repaired))
-        elif states == {"intent"}:
+        died = any(withdrawal.state == "intent" or _unlooked(withdrawal) for _, withdrawal in together)
+        for where in together:
+            _settle(where, result, died, repaired_until_ns=now_ns + site.run.guards.repaired)
+    for replica in site.replicas:
+        _tidy(replica, result)
+    return result
+
+
+def _settle(where: Where, result: Recovered, died: bool, *, repaired_until_ns: int) -> None:
+    withdrawal = where[1]
+    if withdrawal.state == "purging":
+        _finish(where, result)
+    elif died and withdrawal.why == REPAIRED:
+        _repaired(where, result, repaired_until_ns)
+    elif died:
+        _back(where, result)
+
+
+def finish_due(site: Site, plan: RunPlan, held: Collection[int], *, now_ns: int) -> Recovered:
+    """Purges what has waited in the trash for its time. The plan is that of what stands now, and blocks nothing.
+
+    What was pinned or leased meanwhile (``held``), or is not what went in, comes back. While nothing that stands can
+    be resumed from, the trash keeps what it holds.
+    """
+    result = Recovered()
+    for together in _by_id(site).values():
+        if not all(withdrawal.state == "withdrawn" and _due(withdrawal, now_ns) for _, withdrawal in together):
+            continue
+        if together[0][1].step in held or any(trash.misfit(*where) for where in together):
             _each(together, result, _back)
-        elif "purging" in states:
+        elif plan.resume_candidate is not None:
             _each(together, result, _finish)
-        elif all(_due(withdrawal, now_ns) for _, withdrawal in together):
-            misfits = [trash.misfit(replica, withdrawal) for replica, withdrawal in together if _unlooked(withdrawal)]
-            _each(together, result, _back if any(misfits) else _finish)
     for replica in site.replicas:
         _tidy(replica, result)
     return result
@@ -67,8 +97,8 @@ def _due(withdrawal: Withdrawal, now_ns: int) -> bool:
 
 
 def _unlooked(withdrawal: Withdrawal) -> bool:
-    """Killed between withdrawing and looking; what waits in the trash for its time was looked at when it went in."""
-    return withdrawal.until_ns is None
+    """Killed before anything was to be purged: what is to wait in the trash has a time until which it waits."""
+    return withdrawal.state == "withdrawn" and withdrawal.until_ns is None
 
 
 def _each(together: list[Where], result: Recovered, settle: Callable[[Where, Recovered], None]) -> None:

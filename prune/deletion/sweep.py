@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from prune import guards, planner
-from prune.control import Control, record
+from prune.control import record
+from prune.control.holds import held_steps
 from prune.deletion import trash
 from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
@@ -223,6 +224,9 @@ class Sweep:
         if passed_on is not None:
             self.tally.blocked = passed_on
             return {going.copy.step: passed_on.detail for going in batch.going}
+        if (why := self._others_acted()) is not None:
+            self._looked_ns = 0  # the next steps are looked at afresh
+            return {going.copy.step: why for going in batch.going}
         found: dict[int, str] = {}
         trashes = [os.path.join(r.control.folder.real, "trash") for r in batch.replicas if r.control is not None]
         open_files = look(trashes)
@@ -230,7 +234,7 @@ class Sweep:
             control = replica.control
             assert control is not None
             try:
-                held = _held_now(control, self.clock())
+                held = held_steps(control.pins(""), control.leases(""), self.clock())
             except (OSError, ValueError) as error:
                 return {going.copy.step: f"pins cannot be read: {error}" for going in batch.going}
             for going in batch.of(replica):
@@ -241,6 +245,23 @@ class Sweep:
                 elif going.copy.step in held:
                     found[going.copy.step] = "was pinned or leased meanwhile"
         return found
+
+    def _others_acted(self) -> str | None:
+        """What happened to pointers, pins, volumes and the steps that are to survive while victims were withdrawn."""
+        if signs(self.site, self.inventory).foreign != self._signs.foreign:
+            return "a pointer, a pin or a volume changed meanwhile"
+        steps = self.plan.steps if self._fresh is None else self._fresh.values()
+        for copy in (copy for step in steps if "last" in step.reasons for copy in step.copies):
+            root = self.site.by_name(copy.replica).root
+            if root is None or self.site.by_name(copy.replica).in_store:
+                continue
+            try:
+                top = root.stat(copy.paths[0])
+            except OSError as error:
+                return f"step {copy.step} is to stay on {copy.replica}, and {copy.paths[0]}: {error.strerror}"
+            if (top.dev, top.ino) != (copy.identity.dev, copy.identity.ino):
+                return f"step {copy.step} is to stay, and another one stands on {copy.replica} now"
+        return None
 
     # --- 5. purge --------------------------------------------------------------------------------------------
 
@@ -278,9 +299,3 @@ def _another(root: LocalRoot, copy: Copy) -> str | None:
     if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
         return f"{copy.paths[0]} is another one than was planned"
     return None
-
-
-def _held_now(control: Control, now_ns: int) -> set[int]:
-    """Steps that are pinned or leased in a control folder. Raises OSError or ValueError when that cannot be read."""
-    pinned = {pin.step for pin in control.pins("") if pin.until_ns is None or pin.until_ns > now_ns}
-    return pinned | {lease.step for lease in control.leases("") if lease.until_ns > now_ns}

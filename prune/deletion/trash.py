@@ -42,7 +42,9 @@ def differs(withdrawal: Withdrawal, found: Measured) -> str | None:
     """The same for what was found there. The top's own ctime is left out: the rename changed it."""
     if isinstance(found, OSError):
         return f"cannot be looked at after it was withdrawn: {found.strerror}"
-    planned, (measure, _top) = withdrawal.identity, found
+    planned, (measure, top) = withdrawal.identity, found
+    if planned.ino and top.ino and planned.ino != top.ino and not measure.tag:
+        return "another one stood under its name than was planned"
     if (measure.files, measure.size) != (planned.files, planned.size):
         return f"{planned.files} files of {planned.size} bytes became {measure.files} of {measure.size}"
     if measure.mtime_ns != planned.mtime_ns:

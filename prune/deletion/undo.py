@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from prune.control import record
+from prune.control.holds import held_steps
 from prune.control.record import THINNED, Withdrawal
 from prune.control.volume import Held, Peer, Volume, new_id
 from prune.deletion import trash
@@ -53,8 +54,12 @@ def purge(run: RunSettings, *, now_ns: int, wait_ns: int, journal: Journal) -> S
     with open_site(run) as site, Locks() as locks:
         journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
+        held = _held(site, now_ns)
         for replica, withdrawal in _trashed(site):
-            _empty((replica, withdrawal), result)
+            if withdrawal.step in held and withdrawal.state != "purging":
+                result.failed.append((withdrawal.step, replica.name, "is pinned or leased: `prune undo` puts it back"))
+            else:
+                _empty((replica, withdrawal), result)
         for replica in site.replicas:
             _sweep_unrecorded(replica, result)
     _record(journal, run, "purged", result, None, now_ns)
@@ -111,6 +116,19 @@ def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever:
     if block is not None:
         said = f"{block.replica}: {block.detail}" if block.replica else block.detail
         raise Blocked(said, block=block.block, replica=block.replica)
+
+
+def _held(site: Site, now_ns: int) -> set[int]:
+    """Steps that are pinned or leased on any replica. Raises Blocked where that cannot be read."""
+    found: set[int] = set()
+    for replica in site.replicas:
+        if replica.control is None or replica.trouble:
+            continue
+        try:
+            found |= held_steps(replica.control.pins(""), replica.control.leases(""), now_ns)
+        except (OSError, ValueError) as error:
+            raise Blocked(f"{replica.name}: {error}", block="pins-unreadable", replica=replica.name) from error
+    return found
 
 
 def _trashed(site: Site) -> list[Where]:

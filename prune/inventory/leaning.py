@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 from dataclasses import replace
 
 from prune.layouts.base import Members
-from prune.model import Copy, Inventory, Kind
-from prune.stores.base import led_to
+from prune.model import Inventory, Kind
 from prune.stores.local import LocalRoot
 
+Place = tuple[int, int]  # device and inode: the same by whatever path, link or mount one comes to it
 
-def leans_on(root: LocalRoot, members: Members) -> tuple[str, ...]:
-    """Paths in the root, outside of the copy, that links inside the copy lead to. Raises nothing."""
-    found: dict[str, None] = {}
+
+def leans_on(root: LocalRoot, members: Members) -> frozenset[Place]:
+    """All that links inside a copy lead to, with every folder above it. What cannot be reached is left out."""
+    found: set[Place] = set()
     for path, status in members.files.items():
         if status.kind is Kind.LINK:
-            with contextlib.suppress(OSError):
-                target = led_to(root, path)
-                if target is not None and not any(_lies_in(target, own) for own in members.paths):
-                    found[target] = None
-    return tuple(found)
+            found |= _upwards(os.path.realpath(os.path.join(root.real, path)))
+    return frozenset(found)
+
+
+def _upwards(path: str) -> set[Place]:
+    found: set[Place] = set()
+    while True:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return found
+        found.add((status.st_dev, status.st_ino))
+        above = os.path.dirname(path)
+        if above == path:
+            return found
+        path = above
 
 
 def with_leaning(inventory: Inventory) -> Inventory:
-    """The inventory in which a step that another one's links lead into is referenced by it."""
+    """The inventory in which a step that another one's links lead into, on any replica, is referenced by it."""
     leaning = [copy for held in inventory.copies.values() for copy in held.values() if copy.leans_on]
+    if not leaning:
+        return inventory
     referenced = dict(inventory.referenced)
-    for copy in leaning:
-        for step in _led_to(inventory, copy):
-            referenced.setdefault(step, f"files of step {copy.step} on {copy.replica} are links into it")
-    return replace(inventory, referenced=referenced) if leaning else inventory
-
-
-def _led_to(inventory: Inventory, copy: Copy) -> list[int]:
-    return [
-        step
-        for step, held in inventory.copies.items()
-        if step != copy.step and (other := held.get(copy.replica)) is not None
-        and any(_lies_in(target, path) for target in copy.leans_on for path in other.paths)
-    ]  # fmt: skip
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+    for step, held in inventory.copies.items():
+        places = {(copy.identity.dev, copy.identity.ino) for copy in held.values() if copy.identity.ino}
+        for copy in leaning:
+            if copy.step != step and not places.isdisjoint(copy.leans_on):
+                referenced.setdefault(step, f"files of step {copy.step} on {copy.replica} are links into it")
+    return replace(inventory, referenced=referenced)

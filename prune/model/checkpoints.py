@@ -116,7 +116,7 @@ class Copy:
     weights_only: bool = False  # thinned, or saved without what resuming needs
     thinned: tuple[str, ...] = ()  # what was taken out of it and has not come back
     spare: Spare | None = None  # what thinning would take out of it; known once it was judged
-    leans_on: tuple[str, ...] = ()  # paths outside of it that links in it lead to; known once it was judged
+    leans_on: frozenset[tuple[int, int]] = frozenset()  # (device, inode) of all that links in it lead to or through
 
 
 @dataclass(frozen=True, slots=True)

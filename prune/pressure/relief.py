@@ -138,6 +138,8 @@ class _Effort:
         self._apply(pressed, only_recover=True)
         if self.outcomes[pressed.run.name].blocked is not None:
             return
+        if engine.plan_run(pressed.run, now_ns=self.means.clock()).resume_candidate is None:
+            return  # what waits in the trash may be the last there is, and the pass said so
         journal = open_journal(self.settings.state, write=True)
         try:
             settled = purge(pressed.run, now_ns=self.means.clock(), wait_ns=self.means.wait_ns, journal=journal)

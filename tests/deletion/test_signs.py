@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from prune.deletion import apply, newest, sweep
 from prune.settings.schema import Keep
 from tests.runs import applied, deleted_steps, run_of
-from tests.trees.build import age, names
+from tests.trees.build import age, names, step_files, torch_zip
 from tests.trees.stacks import deepspeed
 
 
@@ -72,3 +75,60 @@ def _unchecked(newest_copies):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
     return lambda plan: [replace(copy, verified_ns=None) for copy in newest_copies(plan)]
+
+
+def test_a_pointer_set_back_while_a_batch_is_being_withdrawn_brings_the_batch_back(
+    primary: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdraw = sweep.withdraw
+
+    def meanwhile(*words, **more):  # type: ignore[no-untyped-def]
+        monkeypatch.setattr(sweep, "withdraw", withdraw)
+        set_back(primary)
+        withdraw(*words, **more)
+
+    monkeypatch.setattr(sweep, "withdraw", meanwhile)
+    outcome = applied(run_of(primary, keep=Keep(last=2)), state)
+    assert deleted_steps(outcome) == []
+    assert {held.guard for held in outcome.guarded} == {"changed"}
+    assert {f"global_step{step}" for step in range(1, 7)} <= names(primary)
+    assert deleted_steps(applied(run_of(primary, keep=Keep(last=2)), state)) == [1, 2, 4]
+
+
+@pytest.mark.parametrize("lost", ["taken away", "saved again"])
+def test_where_a_step_that_is_to_survive_goes_meanwhile_the_victims_come_back(
+    primary: Path, state: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    withdraw = sweep.withdraw
+
+    def meanwhile(*words, **more):  # type: ignore[no-untyped-def]
+        withdraw(*words, **more)
+        shutil.rmtree(primary / "global_step5")
+        if lost == "saved again":
+            deepspeed(primary, 5)
+
+    monkeypatch.setattr(sweep, "withdraw", meanwhile)
+    outcome = applied(run_of(primary, keep=Keep(last=2)), state)
+    assert deleted_steps(outcome) == []
+    assert {f"global_step{step}" for step in (1, 2, 3, 4, 6)} <= names(primary)
+
+
+def test_two_steps_that_change_names_in_the_last_moment_are_told_apart_by_what_they_are(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal in size and time: only the inode tells."""
+    root = step_files(tmp_path / "P", range(1, 7))
+    for path in root.iterdir():
+        path.write_bytes(torch_zip(500, fill=b"x"))
+        os.utime(path, (time.time() - 7200,) * 2)
+    kept = (root / "step_0006.pt").stat().st_ino
+    withdraw = sweep.withdraw
+
+    def meanwhile(*words, **more):  # type: ignore[no-untyped-def]
+        for old, new in (("step_0001.pt", "x"), ("step_0006.pt", "step_0001.pt"), ("x", "step_0006.pt")):
+            os.rename(root / old, root / new)
+        withdraw(*words, **more)
+
+    monkeypatch.setattr(sweep, "withdraw", meanwhile)
+    applied(run_of(root, keep=Keep(last=2)), state)
+    assert kept in {path.stat().st_ino for path in root.iterdir()}

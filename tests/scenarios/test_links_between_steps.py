@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import prune
-from tests.trees.build import HOUR, age, names, step_dirs
+from tests.trees.build import HOUR, age, mirrored, names, step_dirs
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -56,3 +56,22 @@ def test_the_mend_for_a_step_that_leans_on_another_is_not_a_matter_of_rights(roo
     plan = prune("plan", "--json", "--primary", root, "--keep-last", "2").json["runs"][0]
     (note,) = [note for note in plan["attention"] if note["kind"] == "unreadable"]
     assert "links" in note["mend"]
+
+
+@pytest.mark.parametrize("spelled", ["through a linked folder", "absolute", "from the mirror into the primary"])
+def test_however_the_way_to_it_is_spelled_what_links_lead_to_stays(tmp_path: Path, spelled: str) -> None:
+    primary = step_dirs(tmp_path / "P", range(1, 6))
+    mirror = mirrored(primary, tmp_path / "M")
+    os.symlink(primary, tmp_path / "alias")
+    target = {
+        "through a linked folder": tmp_path / "alias" / "step-1" / "rank_0.pt",
+        "absolute": primary / "step-1" / "rank_0.pt",
+        "from the mirror into the primary": Path("../../P/step-1/rank_0.pt"),
+    }[spelled]
+    holder = mirror if spelled.startswith("from") else primary
+    (holder / "step-5" / "rank_0.pt").unlink()
+    os.symlink(target, holder / "step-5" / "rank_0.pt")
+    age(holder / "step-5", HOUR)
+    prune("apply", "--yes", "--primary", primary, "--mirror", mirror, "--keep-last", "2")
+    assert (primary / "step-1" / "rank_0.pt").exists()
+    assert "step-1" in names(mirror)
