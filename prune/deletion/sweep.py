@@ -19,6 +19,7 @@ from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
 from prune.deletion.purging import Purging
 from prune.deletion.signs import Signs, signs
+from prune.deletion.survivors import gone_or_another
 from prune.deletion.tally import Tally
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
@@ -250,18 +251,7 @@ class Sweep:
         """What happened to pointers, pins, volumes and the steps that are to survive while victims were withdrawn."""
         if signs(self.site, self.inventory).foreign != self._signs.foreign:
             return "a pointer, a pin or a volume changed meanwhile"
-        steps = self.plan.steps if self._fresh is None else self._fresh.values()
-        for copy in (copy for step in steps if "last" in step.reasons for copy in step.copies):
-            root = self.site.by_name(copy.replica).root
-            if root is None or self.site.by_name(copy.replica).in_store:
-                continue
-            try:
-                top = root.stat(copy.paths[0])
-            except OSError as error:
-                return f"step {copy.step} is to stay on {copy.replica}, and {copy.paths[0]}: {error.strerror}"
-            if (top.dev, top.ino) != (copy.identity.dev, copy.identity.ino):
-                return f"step {copy.step} is to stay, and another one stands on {copy.replica} now"
-        return None
+        return gone_or_another(self.site, self.plan.steps if self._fresh is None else self._fresh.values())
 
     # --- 5. purge --------------------------------------------------------------------------------------------
 
