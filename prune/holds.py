@@ -26,10 +26,25 @@ def pin(run: RunSettings, step: int, *, reason: str, now_ns: int, until_ns: int 
     return _everywhere(run, lambda control, name: control.write_pin(replace(value, replica=name)))
 
 
-def stands(run: RunSettings, step: int, *, now_ns: int) -> bool:
-    """Whether any replica shows a copy of the step; one that cannot be listed shows nothing."""
+def absence(run: RunSettings, step: int, *, now_ns: int) -> str | None:
+    """Why a hold on the step protects no copy yet, as a sentence; None where a replica shows one.
+
+    A replica that cannot be listed shows nothing.
+    """
     with open_site(run) as site:
-        return step in survey(site, now_ns=now_ns).copies
+        if step in survey(site, now_ns=now_ns).copies:
+            return None
+        controls = [(replica.name, replica.control) for replica in site.replicas if replica.control is not None]
+        trashed = [name for name, control in controls if step in _waiting(control)]
+    if trashed:
+        where = f"step {step} of {run.name} is in the trash of {' and '.join(trashed)}"
+        return f"{where}: the pin keeps it from being purged, and `prune undo` puts it back"
+    return f"no replica of {run.name} holds step {step} now: the pin waits for one that is saved"
+
+
+def _waiting(control: Control) -> set[int]:
+    """Steps in the trash that can still be put back."""
+    return {gone.step for gone in control.trashed() if gone.state != "purging"}
 
 
 def unpin(run: RunSettings, step: int) -> list[str]:

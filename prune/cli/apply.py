@@ -48,7 +48,7 @@ def command(screen: Screen, chosen: Chosen, plan_file: str | None, **options: An
     wait_ns = duration_option("--wait", options["wait"])
     if options["metrics_file"] == "":
         raise UsageError("--metrics-file '': is empty", mend="Name the file, or leave the option out.")
-    chosen_settings, reviewed = _what(chosen, plan_file, options["shard"])
+    chosen_settings, reviewed = _what(screen, chosen, plan_file, options["shard"])
     settings, spared = _only_where_short(chosen_settings, options["if_free_below"])
     if spared:
         names = ", ".join(run.run for run in spared[:12]) + (", …" if len(spared) > 12 else "")
@@ -109,8 +109,9 @@ def _notify(settings: Settings, outcome: Outcome) -> None:
         tell_outcome(settings, outcome)
 
 
-def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:
-    """The settings to apply and the plan that limits it; a plan file brings its own settings."""
+def _what(screen: Screen, chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:
+    """The settings to apply and the plan that limits it; a plan file brings its own settings, and where the
+    configuration was changed since it was reviewed, no step goes that the changed one keeps."""
     from prune.report.reviewed import check_same_roots, read_plan
 
     reviewed = read_plan(plan_file) if plan_file is not None else None
@@ -123,9 +124,36 @@ def _what(chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Set
             raise UsageError(f"{plan_file} and other options: {error.args[0]}", mend=_ALONE) from None
         if reviewed is not None:
             check_same_roots(reviewed, settings, source=str(plan_file))
+    elif (config := _changed_since(reviewed, plan_file)) is not None:
+        settings = _now_said_by(config, chosen, reviewed, str(plan_file))
+        screen.note(f"prune: {config} was changed after {plan_file} was made: what it keeps now stays too")
     else:
         settings = _with_state(reviewed.settings)
     return in_shard(settings, shard), reviewed
+
+
+def _changed_since(reviewed: Plan, plan_file: str | None) -> str | None:
+    """The configuration a plan was made from, where it was written to since. A plan's own time is in whole seconds."""
+    import os
+
+    from prune.model import SECOND
+
+    config = reviewed.settings.source
+    if config is None or plan_file is None:
+        return None
+    try:
+        written, planned = os.stat(config).st_mtime_ns, os.stat(plan_file).st_mtime_ns
+    except OSError:
+        return None  # a plan is carried out where its configuration is not, too
+    return config if written > min(planned, reviewed.created_at_ns + SECOND) else None
+
+
+def _now_said_by(config: str, chosen: Chosen, reviewed: Plan, plan_file: str) -> Settings:
+    from prune.report.reviewed import check_same_roots
+
+    settings = replace(chosen, config=config, runs=tuple(run.run for run in reviewed.runs)).load()
+    check_same_roots(reviewed, settings, source=plan_file)
+    return settings
 
 
 def _with_state(settings: Settings) -> Settings:

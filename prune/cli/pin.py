@@ -37,10 +37,10 @@ def command(screen: Screen, chosen: Chosen, step: str, reason: str, until: str |
         screen.say(f"step {number} of {run.name} is pinned on {', '.join(told)}" + _until(iso(until_ns)))
     if missing:
         screen.warn(f"prune: could not be told: {', '.join(missing)}; a pin on one replica holds the step on all")
-    absent = not holds.stands(run, number, now_ns=now)
-    if absent:
-        screen.warn(f"prune: no replica of {run.name} holds step {number} now: the pin waits for one that is saved")
-    return 7 if (missing or absent) and screen.strict else 0
+    absent = holds.absence(run, number, now_ns=now)
+    if absent is not None:
+        screen.warn(f"prune: {absent}")
+    return 7 if (missing or absent is not None) and screen.strict else 0
 
 
 def _until(moment: str | None) -> str:

@@ -142,7 +142,8 @@ def unknown_key(key: str, keys: Keys, where: Where) -> UsageError:
     elif near and (not homes or near.replace("_", "") == key.replace("-", "").replace("_", "")):
         mend = f"Did you mean {near!r}?"
     elif homes:
-        mend = f"{key!r} belongs in {' or '.join(_table_name(home) for home in homes)}."
+        guess = f"Did you mean {near!r}? " if near else ""
+        mend = f"{guess}{key!r} belongs in {' or '.join(_table_name(home) for home in homes)}."
     else:
         mend = f"Known here: {', '.join(sorted(keys))}."
     return UsageError(f"{place}: there is no such key", mend=mend)

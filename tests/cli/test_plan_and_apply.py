@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -104,6 +105,58 @@ def test_a_reviewed_plan_deletes_at_most_what_it_says(on_pair, pair, tmp_path):
         build.step_files(root, [110], seconds=600)
     prune("apply", tmp_path / "plan.json")
     assert build.names(pair[0]) == {*KEPT, "step_0110.pt"}
+
+
+@pytest.fixture
+def configured(pair, tmp_path):
+    """Writes a configuration that keeps so many, as if so many seconds from now."""
+
+    def write(last, seconds=0.0):
+        config = tmp_path / "prune.toml"
+        config.write_text(
+            f'[[runs]]\nname = "r"\nprimary = "{pair[0]}"\nmirrors = ["{pair[1]}"]\nkeep = {{last = {last}}}\n'
+        )
+        os.utime(config, (time.time() + seconds,) * 2)
+        return ("--config", config)
+
+    return write
+
+
+def test_what_a_configuration_changed_after_the_review_keeps_stays(configured, pair, tmp_path):
+    prune("plan", *configured(2), "--out", tmp_path / "plan.json")
+    configured(8, seconds=5)
+    done = prune("apply", tmp_path / "plan.json")
+    assert f"{tmp_path / 'prune.toml'} was changed after {tmp_path / 'plan.json'} was made" in done.err
+    assert build.names(pair[0]) == {f"step_{step:04}.pt" for step in range(30, 110, 10)}
+
+
+def test_a_configuration_changed_after_the_review_to_keep_less_deletes_no_more(configured, pair, tmp_path):
+    prune("plan", *configured(8), "--out", tmp_path / "plan.json")
+    configured(2, seconds=5)
+    assert prune("apply", tmp_path / "plan.json").code == 0
+    assert len(build.names(pair[0])) == 8
+
+
+def test_a_reviewed_plan_keeps_what_its_own_options_say_over_an_older_configuration(configured, pair, tmp_path):
+    prune("plan", *configured(8, seconds=-5), "--keep-last", "3", "--out", tmp_path / "plan.json")
+    done = prune("apply", tmp_path / "plan.json")
+    assert (done.code, "was changed" in done.err) == (0, False)
+    assert build.names(pair[0]) == KEPT
+
+
+def test_a_reviewed_plan_whose_configuration_went_since_is_carried_out(configured, pair, tmp_path):
+    prune("plan", *configured(3, seconds=-5), "--out", tmp_path / "plan.json")
+    (tmp_path / "prune.toml").unlink()
+    assert prune("apply", tmp_path / "plan.json").code == 0
+    assert build.names(pair[0]) == KEPT
+
+
+def test_a_configuration_broken_since_the_review_deletes_nothing(configured, pair, tmp_path):
+    prune("plan", *configured(3), "--out", tmp_path / "plan.json")
+    configured('"x', seconds=5)
+    done = prune("apply", tmp_path / "plan.json")
+    assert (done.code, str(tmp_path / "prune.toml") in done.err) == (2, True)
+    assert len(build.names(pair[0])) == 10
 
 
 def test_a_plan_that_was_edited_by_hand_is_refused(on_pair, pair, tmp_path):

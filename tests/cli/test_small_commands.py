@@ -68,6 +68,15 @@ def test_undo_puts_back_what_waits_in_the_trash_and_pins_it(pair, on_pair):
     assert prune("undo", "no-such-plan", *on_pair).code == 2
 
 
+def test_a_pin_on_a_step_in_the_trash_says_where_it_is_and_keeps_it_from_being_purged(pair, on_pair):
+    prune("apply", *on_pair, "--grace", "1d")
+    pinned = prune("pin", "20", *on_pair)
+    assert "step 20 of ckpt is in the trash of primary and mirror" in pinned.err
+    assert prune("purge", *on_pair).code != 0
+    prune("undo", *on_pair)
+    assert all("step_0020.pt" in build.names(root) for root in pair)
+
+
 def test_purge_empties_the_trash(pair, on_pair):
     prune("apply", *on_pair, "--grace", "1d")
     done = prune("purge", *on_pair, "--json")
