@@ -24,7 +24,7 @@ from prune.verify import verify
 from tests.object.proxy import Proxy, refuse
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
-from tests.trees.build import step_dirs, step_files, torch_zip
+from tests.trees.build import age, step_dirs, step_files, torch_zip
 from tests.trees.stacks import hf, put_torch
 
 HOUR = 3600 * SECOND
@@ -373,6 +373,7 @@ def test_a_thinned_step_whose_parts_wait_in_a_bucket_equals_its_thinned_local_co
     mirror = tmp_path / "M"
     for step in (10, 20, 30):
         put_torch(hf(mirror, step) / "rng_state.pth")
+        age(mirror / f"checkpoint-{step}", 60)  # a store tells the time in whole seconds: it may be behind
     uploaded(mirror, bucket)
     run = replace(run_on(bucket, mirror, grace=HOUR), keep=Keep(last=3, full=1))
 
