@@ -12,6 +12,7 @@ from prune.model import SECOND
 from prune.settings.schema import ReplicaSettings
 from prune.settings.units import format_duration, format_size
 from prune.stores.object.credentials import static_keys
+from prune.stores.object.delete import refuses_another
 from prune.stores.object.root import ObjectRoot
 
 _SKEW_NS = 60 * SECOND
@@ -46,7 +47,9 @@ def _probed(root: ObjectRoot) -> Iterator[Finding]:
         yield _clock(root.object(path).modified_ns - began)
         yield _conditions(root, path)
         yield _versions(root)
-        root.unlink(path)
+        yield _deletes(root, path)
+        with contextlib.suppress(FileNotFoundError):
+            root.unlink(path)
     except OSError as error:
         means = "nothing can be pruned or mirrored here; plans, verify and resume work"
         yield Finding("write", "attention", f"{error.filename}: {error.strerror}", means)
@@ -68,6 +71,15 @@ def _conditions(root: ObjectRoot, path: str) -> Finding:
         return Finding("conditions", "ok", "it keeps to the conditions of writes", "one deleter at a time can be had")
     means = "no lock can be held here: every delete is blocked as control-unusable"
     return Finding("conditions", "bad", "it writes over what is there although told not to", means)
+
+
+def _deletes(root: ObjectRoot, path: str) -> Finding:
+    if refuses_another(root, root.object(path)):
+        return Finding(
+            "deletes", "ok", "it keeps to the conditions of deletes", "what is uploaded again meanwhile stays"
+        )
+    means = "what is uploaded under a victim's name while it is being deleted, within a request's time, goes with it"
+    return Finding("deletes", "attention", "it deletes whatever stands under a name", means)
 
 
 def _versions(root: ObjectRoot) -> Finding:

@@ -7,12 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-_HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "content-length", "host"})
+_HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "content-length"})
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,16 @@ def delay(seconds: float) -> Fault:
     def fault(request: Request, passing: Passing) -> Answer:
         time.sleep(seconds)
         return passing(request)
+
+    return fault
+
+
+def without(header: str) -> Fault:
+    """A store that passes over a condition without a word."""
+
+    def fault(request: Request, passing: Passing) -> Answer:
+        kept = {name: value for name, value in request.headers.items() if name.lower() != header}
+        return passing(replace(request, headers=kept))
 
     return fault
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from tests.object.proxy import (  # fmt: skip
     refuse,
     short_page,
     truncate,
+    without,
 )
 from tests.object.store import keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, plan_of, planned
@@ -155,6 +155,7 @@ def test_a_step_uploaded_again_since_the_plan_stays(bucket: str, state: Path) ->
     assert len([key for key in keys(bucket) if key.startswith("step-2/")]) == 4
 
 
+@pytest.mark.usefixtures("conditional_deletes")
 def test_a_step_uploaded_again_in_the_moment_of_deleting_stays(bucket: str, state: Path, proxy: Proxy) -> None:
     put_all(bucket, step_keys(range(1, 6)))
     done: list[str] = []
@@ -271,11 +272,7 @@ def test_requests_give_up_after_their_time(bucket: str, proxy: Proxy, monkeypatc
 def test_a_store_that_passes_over_conditions_is_never_deleted_from(bucket: str, state: Path, proxy: Proxy) -> None:
     put_all(bucket, step_keys(range(1, 8)))
 
-    def deaf(request: Request, passing: Passing) -> Answer | None:
-        kept = {name: value for name, value in request.headers.items() if name.lower() != "if-none-match"}
-        return passing(replace(request, headers=kept))
-
-    proxy.fault = deaf
+    proxy.fault = without("if-none-match")
     outcome = applied(run_on(bucket), state)
 
     assert blocks(outcome) == "control-unusable"

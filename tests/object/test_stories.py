@@ -21,7 +21,7 @@ from prune.resume import Terms, find, held
 from prune.seal import seal_all
 from prune.settings.schema import SECOND, Guards, Keep
 from prune.verify import verify
-from tests.object.proxy import Proxy, refuse
+from tests.object.proxy import Proxy, only, refuse, without
 from tests.object.store import SETTLED, keys, put, put_all, run_on, step_keys, step_prefixes, uploaded
 from tests.runs import applied, deleted_steps, planned, settings_of
 from tests.trees.build import age, step_dirs, step_files, torch_zip
@@ -328,15 +328,25 @@ def test_what_thinning_withdrew_waits_in_place_and_counts_as_gone(bucket: str, s
     assert [step.step for step in again.steps if step.copies[0].weights_only] == []
 
 
-def test_the_doctor_tells_what_a_store_can_and_leaves_nothing(bucket: str, s3_server: str) -> None:
+@pytest.mark.usefixtures("conditional_deletes")
+def test_the_doctor_tells_what_a_store_can_and_leaves_nothing(bucket: str) -> None:
     put_all(bucket, step_keys(range(1, 3)))
     replica = run_on(bucket, capacity=1 << 40).primary
 
     found = {finding.check: finding for finding in examine(replica, stand_beside=False)}
 
     assert {check: finding.state for check, finding in found.items()} == {
-        "reach": "ok", "free-space": "ok", "clock": "ok", "conditions": "ok", "versions": "ok"
+        "reach": "ok", "free-space": "ok", "clock": "ok", "conditions": "ok", "versions": "ok", "deletes": "ok"
     }  # fmt: skip
+    assert keys(bucket, ours=True) == []
+
+
+def test_the_doctor_tells_of_a_store_that_deletes_whatever_stands_under_a_name(bucket: str, proxy: Proxy) -> None:
+    proxy.fault = only(lambda request: request.method == "DELETE", without("if-match"))
+
+    found = {finding.check: finding for finding in examine(run_on(bucket).primary, stand_beside=False)}
+
+    assert (found["deletes"].state, "write" in found) == ("attention", False)
     assert keys(bucket, ours=True) == []
 
 

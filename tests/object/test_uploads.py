@@ -11,7 +11,7 @@ import pytest
 
 from prune.model import Decision
 from prune.stores.object.credentials import s3_options, static_keys
-from tests.object.proxy import Answer, Passing, Proxy, Request, only, refuse
+from tests.object.proxy import Answer, Fault, Passing, Proxy, Request, only, refuse
 from tests.object.store import put_all, run_on, step_keys
 from tests.runs import applied, planned
 
@@ -32,10 +32,23 @@ def is_about_uploads(request: Request) -> bool:
     return request.method == "GET" and "uploads=" in request.target
 
 
-def test_old_ones_below_the_root_are_ended(bucket: str, state: Path, s3_server: str) -> None:
+def begun(seconds_ago: float) -> Fault:
+    """The store's own answer, with uploads begun so long ago."""
+    then = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - seconds_ago)).encode()
+
+    def tell(request: Request, passing: Passing) -> Answer:
+        answer = passing(request)
+        body = re.sub(rb"<Initiated>.*?</Initiated>", b"<Initiated>" + then + b"</Initiated>", answer.body)
+        return Answer(answer.status, answer.headers, body)
+
+    return only(is_about_uploads, tell)
+
+
+def test_old_ones_below_the_root_are_ended(bucket: str, state: Path, s3_server: str, proxy: Proxy) -> None:
     put_all(f"{bucket}/tiny", step_keys(range(1, 3)))
-    begin(bucket, s3_server, "tiny/step_0003.pt")  # moto says of every upload that it was begun years ago
+    begin(bucket, s3_server, "tiny/step_0003.pt")
     begin(bucket, s3_server, "tinier/step_0003.pt")
+    proxy.fault = begun(10 * 86400)
 
     plan = planned(run_on(f"{bucket}/tiny"), state)
     outcome = applied(run_on(f"{bucket}/tiny"), state)
@@ -50,14 +63,7 @@ def test_old_ones_below_the_root_are_ended(bucket: str, state: Path, s3_server: 
 def test_fresh_ones_stay(bucket: str, state: Path, s3_server: str, proxy: Proxy) -> None:
     put_all(bucket, step_keys(range(1, 3)))
     begin(bucket, s3_server, "step_0003.pt")
-    an_hour_ago = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 3600)).encode()
-
-    def lately(request: Request, passing: Passing) -> Answer:
-        answer = passing(request)
-        body = re.sub(rb"<Initiated>.*?</Initiated>", b"<Initiated>" + an_hour_ago + b"</Initiated>", answer.body)
-        return Answer(answer.status, answer.headers, body)
-
-    proxy.fault = only(is_about_uploads, lately)
+    proxy.fault = begun(3600)
     plan = planned(run_on(bucket), state)
     applied(run_on(bucket), state)
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prune.control.lock import LEASE_NS
 from prune.control.record import THINNED, Withdrawal
@@ -184,6 +184,20 @@ def _delete_one(root: ObjectRoot, found: Object) -> None:
             if attempt == _TRIES:
                 raise OSError(errno.EIO, str(getattr(error, "reason", error)), found.key) from None
         time.sleep(root.bucket.patience.first_pause_s * 2**attempt)
+
+
+def refuses_another(root: ObjectRoot, found: Object) -> bool:
+    """Whether the store refuses to delete an object that is not the one looked at; where not, it is gone now.
+
+    Raises OSError.
+    """
+    if root.address.scheme not in _CONDITIONAL:
+        return False
+    try:
+        _delete_one(root, replace(found, etag="0" * 32))
+    except Changed:
+        return True
+    return False
 
 
 def _left(root: ObjectRoot, doomed: Mapping[str, Found]) -> dict[str, int]:
