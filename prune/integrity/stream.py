@@ -101,7 +101,7 @@ class _Behind:
         if self.fd is not None:
             # looked up before the first read: what the kernel reads ahead for us must not look warm
             middles = range(_SEGMENT // 2, length, _SEGMENT)
-            self.cold = [*(_is_cold(self.fd, middle) for middle in middles), False]
+            self.cold = [*(is_cold(self.fd, middle) for middle in middles), False]
             os.posix_fadvise(self.fd, 0, length, os.POSIX_FADV_SEQUENTIAL)
 
     def passed(self, at: int) -> None:
@@ -117,7 +117,7 @@ class _Behind:
         self.segment = upto
 
 
-def _is_cold(fd: int, at: int) -> bool:
+def is_cold(fd: int, at: int) -> bool:
     """Whether a byte is not in memory; False where that cannot be told."""
     try:
         os.preadv(fd, [bytearray(1)], at, os.RWF_NOWAIT)

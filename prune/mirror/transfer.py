@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from prune.integrity.stream import is_cold
 from prune.publish.stream import start_writing_back
 
 SMALL = 4 << 20  # a file of no more bytes is copied by way of memory
@@ -143,23 +144,12 @@ def _damage(expected: str | None, found: str, size: int) -> str:
 @contextlib.contextmanager
 def _as_it_was(source: int, size: int) -> Iterator[None]:
     """Leaves memory to the training job: a source that was not in it is dropped from it again."""
-    cold = _is_cold(source, size // 2)
+    cold = is_cold(source, size // 2)
     try:
         yield
     finally:
         if cold:
             os.posix_fadvise(source, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _is_cold(fd: int, at: int) -> bool:
-    """Whether a byte is not in memory; False where that cannot be told."""
-    try:
-        os.preadv(fd, [bytearray(1)], at, os.RWF_NOWAIT)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 class _Follower:

@@ -91,6 +91,21 @@ def in_bulk() -> None:
         s3.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": key} for key in keys[at : at + 1000]]})
 
 
+def peers() -> dict[str, str]:
+    """The clients that are installed, as people delete by them: shell commands that know nothing of the server yet."""
+    kept = range(STEPS - KEPT + 1, STEPS + 1)
+    spared = {name: " ".join(f"--exclude 'step-{step}/{name}'" for step in kept) for name in ("*", "**")}
+    host = "--no-ssl --host ${AWS_ENDPOINT_URL#http://} --host-bucket ${AWS_ENDPOINT_URL#http://}"
+    commands = {
+        "aws": f"aws s3 rm --quiet --recursive s3://{BUCKET} {spared['*']}",
+        "s3cmd": f"s3cmd --access_key a --secret_key b {host} del --quiet --recursive --force {spared['*']} s3://{BUCKET}",
+        "rclone": "RCLONE_CONFIG_AT_TYPE=s3 RCLONE_CONFIG_AT_PROVIDER=Other RCLONE_CONFIG_AT_ENV_AUTH=true"
+        f" RCLONE_CONFIG_AT_ENDPOINT=$AWS_ENDPOINT_URL rclone delete {spared['**']} at:{BUCKET}",
+    }
+    words = {"aws": "aws s3 rm --recursive", "s3cmd": "s3cmd del --recursive", "rclone": "rclone delete"}
+    return {words[name]: command for name, command in commands.items() if shutil.which(name) is not None}
+
+
 def main() -> None:
     """Prints the table in Markdown."""
     own = [sys.executable, "-m", "tests.benchmarks.objects"]
@@ -100,9 +115,7 @@ def main() -> None:
         "prune apply": [sys.executable, "-m", "prune", "apply", "--yes", "--primary", f"s3://{BUCKET}",
                         "--keep-last", str(KEPT), "--in-flight", "0s"],
     }  # fmt: skip
-    if shutil.which("aws") is not None:
-        doomed = " ".join(f"--exclude 'step-{step}/*'" for step in range(STEPS - KEPT + 1, STEPS + 1))
-        cases["aws s3 rm --recursive"] = ["sh", "-c", f"aws s3 rm --quiet --recursive s3://{BUCKET} {doomed}"]
+    cases |= {name: ["sh", "-c", command] for name, command in peers().items()}
     found: dict[str, tuple[float, int]] = {}
     for name, case in cases.items():
         with server() as running:
