@@ -34,13 +34,14 @@ def signs(site: Site, inventory: Inventory) -> Signs:
         else:
             shared.append(_sign(replica.root.stat, site.base))
         foreign += [_sign(stat_now, each.path) for each in inventory.pointers if each.replica == replica.name]
-        foreign += [_sign(replica.control.folder.stat, name) for name in ("pins", "leases", "volume.json")]
+        of_control = partial(_sign, replica.control.folder.stat, inodes=replica.root.keeps_inodes)
+        foreign += [of_control(name) for name in ("pins", "leases", "volume.json")]
     return Signs(tuple(shared), tuple(foreign))
 
 
-def _sign(stat: Callable[[str], FileStat], path: str) -> object:
+def _sign(stat: Callable[[str], FileStat], path: str, *, inodes: bool = True) -> object:
     try:
         status = stat(path)
     except OSError as error:
         return error.errno
-    return status.ino, status.mtime_ns, status.size
+    return status.ino if inodes else 0, status.mtime_ns, status.size
