@@ -40,7 +40,7 @@ def _thinned_as_reviewed(fresh: StepPlan, reviewed: StepPlan | None) -> StepPlan
     """The kept step, thinned only where the reviewed plan thins it of the same parts."""
     if not fresh.thinned or (reviewed is not None and _same_parts(reviewed, fresh)):
         return fresh
-    return nothing_goes(fresh, GuardHold("changed", None, None, "is not thinned so by the reviewed plan"))
+    return nothing_goes(fresh, GuardHold("changed", None, None, "the reviewed plan does not thin it so"))
 
 
 def _same_parts(reviewed: StepPlan, fresh: StepPlan) -> bool:

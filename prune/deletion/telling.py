@@ -54,12 +54,16 @@ def with_recovery(outcome: RunOutcome, recovered: Recovered) -> RunOutcome:
 
 
 def guarded(plan: RunPlan) -> tuple[GuardedStep, ...]:
-    """The steps that guards hold, a line a guard."""
-    return tuple(
-        GuardedStep(step.step, hold.replica, hold.guard, hold.detail)
-        for step in plan.steps
-        if step.decision is Decision.GUARDED
-        for hold in step.guards
+    """The steps that guards hold, from being deleted or from being thinned, a line a guard."""
+    held = [step for step in plan.steps if step.decision is Decision.GUARDED]
+    full = [(step, step.thin.guards) for step in plan.steps if step.decision is Decision.KEEP and step.thin is not None]
+    return (
+        *(GuardedStep(step.step, hold.replica, hold.guard, hold.detail) for step in held for hold in step.guards),
+        *(
+            GuardedStep(step.step, hold.replica, hold.guard, f"not thinned: {hold.detail}")
+            for step, holds in full
+            for hold in holds
+        ),
     )
 
 

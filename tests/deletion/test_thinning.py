@@ -239,6 +239,17 @@ def test_a_step_written_to_while_it_is_thinned_is_put_back(tmp_path: Path, state
     assert inside(primary, 10) == FULL
 
 
+def test_what_holds_thinning_back_is_told_when_it_is_applied(tmp_path: Path, state: Path) -> None:
+    primary = build(tmp_path / "P")
+    (primary / "checkpoint-10" / "notes.txt").write_text("just now")
+
+    outcome = applied(thinning(primary), state)
+
+    assert thinned(outcome) == [(20, "primary")]
+    assert [(held.step, held.guard) for held in outcome.guarded] == [(10, "in-flight")]
+    assert outcome.guarded[0].detail.startswith("not thinned: ")
+
+
 def test_where_the_mtime_of_a_directory_cannot_be_set_nothing_is_taken_out_of_it(
     tmp_path: Path, state: Path, monkeypatch
 ) -> None:
