@@ -246,8 +246,9 @@ def test_what_holds_thinning_back_is_told_when_it_is_applied(tmp_path: Path, sta
     outcome = applied(thinning(primary), state)
 
     assert thinned(outcome) == [(20, "primary")]
-    assert [(held.step, held.guard) for held in outcome.guarded] == [(10, "in-flight")]
-    assert outcome.guarded[0].detail.startswith("not thinned: ")
+    assert {held.step for held in outcome.guarded} == {10}
+    assert "in-flight" in {held.guard for held in outcome.guarded}
+    assert all(held.detail.startswith("not thinned: ") for held in outcome.guarded)
 
 
 def test_where_the_mtime_of_a_directory_cannot_be_set_nothing_is_taken_out_of_it(
