@@ -70,8 +70,15 @@ def _write(level: int, message: str, about: dict[str, object]) -> None:
     if level < _level:
         return
     extra = "".join(f" {key}={value}" for key, value in about.items())
-    line = masked(message + extra).encode("utf-8", "backslashreplace").decode("utf-8")
+    line = _one_line(masked(message + extra))
     _sink().opt(depth=2, raw=False).log(_NAMES[level], "{}", line)
+
+
+def _one_line(text: str) -> str:
+    """A name may hold a line end, or what a terminal obeys: neither may look like a line of our own."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _sink() -> Any:

@@ -59,6 +59,11 @@ def test_braces_percents_and_odd_bytes_do_no_harm(capsys):
     assert "{} {0} %s" in capsys.readouterr().err
 
 
+def test_a_name_of_several_lines_is_told_in_one_and_obeyed_by_no_terminal(capsys):
+    logs.warning("new\nERROR   forged\x1b[2J: 5 steps deleted")
+    assert capsys.readouterr().err == "WARNING new\\nERROR   forged\\x1b[2J: 5 steps deleted\n"
+
+
 def test_loguru_is_imported_when_the_first_line_is_written():
     code = (
         "import sys; from prune import logs; logs.debug('x'); logs.info('x'); print('loguru' in sys.modules);"

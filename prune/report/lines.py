@@ -45,6 +45,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
+def in_utf8(text: str) -> str:
+    """``text`` as it is, but for bytes that are not UTF-8: for formats that can hold everything else."""
+    return "".join(_escaped(letter) if "\ud800" <= letter <= "\udfff" else letter for letter in text)
+
+
 def _escaped(character: str) -> str:
     if character.isprintable():
         return character

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from prune import logs
 from prune.layouts.naming import LARGEST_STEP
+from prune.report.lines import in_utf8
 from prune.service.page import style_hash
 from prune.settings.units import parse_duration
 
@@ -24,12 +27,21 @@ HEADERS = {
 }
 
 
+class Anything(PathConvertor):
+    """The rest of a path, also where it is of several lines, as a directory's name may be."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", Anything())
+
+
 def html_answer(text: str) -> Response:
     policy = (
         f"default-src 'none'; style-src 'sha256-{style_hash()}'; img-src data:; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     )
-    return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
+    return HTMLResponse(in_utf8(text), headers={**HEADERS, "Content-Security-Policy": policy})
 
 
 def json_answer(document: Mapping[str, Any], code: int = 200) -> Response:
@@ -50,6 +62,12 @@ async def body_of(request: Request) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise HTTPException(400, "the body is no JSON object")
     return found
+
+
+def name_in(request: Request, before: str) -> str:
+    """What stands in the path behind ``before``, byte for byte: a name need be neither UTF-8 nor of one line."""
+    raw: bytes = request.scope["raw_path"]
+    return unquote_to_bytes(raw.partition(before.encode())[2]).decode("utf-8", "surrogateescape")
 
 
 def text_in(body: Mapping[str, Any], key: str) -> str:

@@ -28,6 +28,7 @@ from prune.service.answers import (
     duration_of,
     html_answer,
     json_answer,
+    name_in,
     refused,
     step_in,
     text_in,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from prune.service.daemon import Daemon
 
 MOST_EVENTS = 1000
+A_RUN = "/runs/"
 NOTHING_FORETOLD = Forecast()
 
 
@@ -53,7 +55,7 @@ def application(daemon: Daemon) -> ASGIApp:
     app = Starlette(
         routes=[
             Route("/", desk.page),
-            Route("/runs/{run:path}", desk.run_page),
+            Route(f"{A_RUN}{{run:anything}}", desk.run_page),
             Route("/healthz", desk.healthz),
             Route("/metrics", desk.metrics),
             Route("/api/v1/status", desk.status),
@@ -94,7 +96,7 @@ class Desk:
         ))  # fmt: skip
 
     def run_page(self, request: Request) -> Response:
-        run = self._run(request.path_params["run"])
+        run = self._run(name_in(request, A_RUN))
         view = self._daemon.board.view(run.name)
         if view.plan is None or (not view.plan.steps and view.counts.decisions):
             view = self._looked_at(run, view)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from prune.model import SECOND, Replica
+from prune.report.lines import in_utf8
 from prune.service.board import Board, RunView
 from prune.stores.base import Space
 
@@ -130,7 +131,7 @@ def _folded(views: list[RunView], room: Room, max_runs: int) -> dict[str, dict[t
             if not alone and name in _OF_ONE_RUN:
                 continue
             of_name = values.setdefault(name, {})
-            key = labels if alone else (THE_REST, *labels[1:])
+            key = tuple(map(in_utf8, labels if alone else (THE_REST, *labels[1:])))
             of_name[key] = _fold(name)(of_name[key], value) if key in of_name else value
     return values
 

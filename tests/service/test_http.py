@@ -66,6 +66,19 @@ def test_a_run_has_a_page_of_its_own_and_an_unknown_one_has_none(client: TestCli
     assert client.get("/runs/other").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("\udcff\udcfe", "%FF%FE"), ("two\nlines", "two%0Alines"), ("a/b?c#", "a%2Fb%3Fc%23"), ("50%41", "50%2541")],
+)
+def test_a_run_of_any_name_has_a_page_that_the_overview_leads_to(tmp_path: Path, name: str, path: str) -> None:
+    place = home(tmp_path, name=name)
+    place.pass_over()
+    client = TestClient(application(place.daemon), base_url="http://localhost")
+    assert f'"{path}"' in client.get("/").text
+    assert "Step 600" in client.get(f"/runs/{path}").text
+    assert client.get("/metrics").status_code == 200
+
+
 def test_health_is_an_error_with_the_reason_once_the_last_good_pass_is_too_old(client: TestClient, place: Home) -> None:
     place.pass_over()
     assert client.get("/healthz").json()["status"] == "well"

@@ -128,3 +128,12 @@ def test_a_textfile_that_cannot_be_written_is_an_error_and_leaves_the_folder_alo
     with pytest.raises(OSError):
         Metrics(Board()).write_textfile(str(tmp_path / "prune.prom"))
     assert os.listdir(tmp_path) == ["prune.prom"]
+
+
+def test_a_run_whose_name_is_not_utf8_hides_no_other_s_metrics() -> None:
+    board = Board()
+    seen(board)
+    seen(board, "\udcff\nname")
+    metrics = Metrics(board)
+    assert value(metrics, "prune_resume_candidate_step", run="tiny") == 700
+    assert value(metrics, "prune_resume_candidate_step", run="\\xff\nname") == 700
