@@ -11,7 +11,8 @@ from prune import logs
 from prune.errors import UsageError
 from prune.journal import default_state
 from prune.model import Outcome
-from prune.notify import Notifier, Outbox, channels, matters_of
+from prune.notify import Notifier, matters_of
+from prune.outbox import Outbox, channels
 from prune.settings.schema import Settings
 
 SENDING_SECONDS = 30.0
@@ -64,8 +65,9 @@ def tell_outcome(settings: Settings, outcome: Outcome) -> None:
         notifier = Notifier(notify.every, outbox)
         path = memory_of(settings.state)
         recall(notifier, path)
-        for run in outcome.runs:
-            notifier.observe(run.run, matters_of(run.run, run.attention, [run.blocked] if run.blocked else []))
+        notifier.observe_all(
+            {run.run: matters_of(run.run, run.attention, [run.blocked] if run.blocked else []) for run in outcome.runs}
+        )
         remember(notifier, path)
 
 

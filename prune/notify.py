@@ -1,27 +1,25 @@
 """One place that tells people: attention, blocks, fallback, damage found, target not reached, and that it is over.
 
 The log always gets it. A webhook or Apprise gets it where configured: the same thing again at most once in
-``notify.every``, no more than a few messages an hour altogether, and "recovered" when it is gone.
+``notify.every``, no more than a few messages an hour altogether, and "recovered" when it is gone. What an hour has no
+message for waits, and goes together with the next one.
 """
 
 from __future__ import annotations
 
-import json
-import queue
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from prune import logs
 from prune.model import Attention, Block
-from prune.settings.schema import HOUR, Notify
+from prune.settings.schema import HOUR, MINUTE
 
+AT_ONCE = 10  # messages of an hour that wait for nothing
+BETWEEN_NS = 3 * MINUTE  # from one of the others to the next
 MOST_IN_AN_HOUR = 30
-SEND_SECONDS = 20.0
 FLAPPING = 2  # gone for so many looks in a row before it counts as recovered
 
 
@@ -35,6 +33,7 @@ class Matter:
     detail: str
     mend: str = ""
     state: str = "open"  # open | recovered
+    blocked: bool = False  # the run deletes nothing meanwhile
 
     @property
     def key(self) -> tuple[str, str, str | None]:
@@ -52,7 +51,7 @@ def matters_of(run: str, attention: Iterable[Attention], blocks: Iterable[Block]
     """What a pass over one run found, one matter per key."""
     found: dict[tuple[str, str, str | None], Matter] = {}
     for block in blocks:
-        matter = Matter(run, block.block, block.replica, block.detail)
+        matter = Matter(run, block.block, block.replica, block.detail, blocked=True)
         found.setdefault(matter.key, matter)
     for note in attention:
         matter = Matter(run, note.kind, note.replica, note.detail, note.mend)
@@ -60,14 +59,16 @@ def matters_of(run: str, attention: Iterable[Attention], blocks: Iterable[Block]
     return list(found.values())
 
 
-_FIELDS = ("run", "kind", "replica", "detail", "mend")
+FIELDS = ("run", "kind", "replica", "detail", "mend")
 
 
 @dataclass
 class _Open:
     matter: Matter
+    logged_ns: int | None = None  # when the log was last told
     told_ns: int | None = None  # when it was last sent
     missed: int = 0  # looks in a row that no longer found it
+    due: bool = True  # to be sent with the next message
 
 
 Send = Callable[[list[Matter]], None]
@@ -77,13 +78,14 @@ Send = Callable[[list[Matter]], None]
 class Notifier:
     """Remembers what is open, and decides what is worth telling now. Safe for many threads.
 
-    ``send`` hands messages over and must not wait; ``now_ns`` is a clock in nanoseconds.
+    ``send`` hands a message over and must not wait; ``now_ns`` is a clock in nanoseconds.
     """
 
     every_ns: int = HOUR
     send: Send = lambda matters: None
     now_ns: Callable[[], int] = time.time_ns
     _open: dict[tuple[str, str, str | None], _Open] = field(default_factory=dict)
+    _over: list[Matter] = field(default_factory=list)  # recovered, and nobody knows yet
     _sent: list[int] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,29 +94,38 @@ class Notifier:
 
         Returns what was sent, for tests and callers that wish to know.
         """
-        found = {matter.key: matter for matter in matters}
+        return self.observe_all({run: matters})
+
+    def observe_all(self, runs: Mapping[str, Iterable[Matter]]) -> list[Matter]:
+        """Takes note of several runs, and tells of all of them in one message."""
         with self._lock:
-            due = [*self._news(found), *self._recovered(run, found)]
-            return self._deliver(due)
+            for run, matters in runs.items():
+                found = {matter.key: matter for matter in matters}
+                self._note(found)
+                self._note_over(run, found)
+            return self._deliver()
+
+    def catch_up(self) -> list[Matter]:
+        """Sends what waits for a message, once there may be one."""
+        with self._lock:
+            return self._deliver()
 
     def tell(self, matter: Matter) -> list[Matter]:
         """One thing that happened, such as a fallback: told once in ``every_ns``, never "recovered"."""
         with self._lock:
             known = self._open.get(matter.key)
-            if known is not None and not self._again(known):
+            if known is not None and not self._long_since(known.told_ns):
                 return []
             logs.warning(matter.sentence)
-            happened = _Open(matter, self.now_ns())
-            self._open[matter.key] = happened
-            happened.missed = -(1 << 62)  # an event has no end to be told
-            return self._deliver([matter])
+            never = -(1 << 62)  # an event has no end to be told
+            self._open[matter.key] = _Open(matter, self.now_ns(), missed=never)
+            return self._deliver()
 
     def open_matters(self) -> list[dict[str, Any]]:
         """Everything that is open, as plain values, for a memory that outlives the process."""
         with self._lock:
             return [
-                {name: getattr(held.matter, name) for name in _FIELDS}
-                | {"told_ns": held.told_ns, "missed": held.missed}
+                {name: getattr(held.matter, name) for name in FIELDS} | {"told_ns": held.told_ns, "missed": held.missed}
                 for held in self._open.values()
             ]
 
@@ -123,8 +134,11 @@ class Notifier:
         with self._lock:
             for entry in remembered:
                 try:
-                    matter = Matter(**{name: entry[name] for name in _FIELDS})
-                    self._open[matter.key] = _Open(matter, entry["told_ns"], int(entry["missed"]))
+                    matter = Matter(**{name: entry[name] for name in FIELDS})
+                    told_ns = None if entry["told_ns"] is None else int(entry["told_ns"])
+                    self._open[matter.key] = _Open(
+                        matter, told_ns, told_ns, missed=int(entry["missed"]), due=told_ns is None
+                    )
                 except (KeyError, TypeError, ValueError):
                     continue
 
@@ -133,146 +147,58 @@ class Notifier:
         kept = set(runs)
         with self._lock:
             self._open = {key: held for key, held in self._open.items() if key[0] in kept}
+            self._over = [matter for matter in self._over if matter.run in kept]
 
-    def _news(self, found: dict[tuple[str, str, str | None], Matter]) -> Iterator[Matter]:
+    def _note(self, found: Mapping[tuple[str, str, str | None], Matter]) -> None:
         for key, matter in found.items():
             known = self._open.get(key)
             if known is None:
                 logs.warning(matter.sentence)
                 self._open[key] = _Open(matter, self.now_ns())
-                yield matter
                 continue
             known.missed = 0
             known.matter = matter
-            if self._again(known):
+            known.due = known.due or self._long_since(known.told_ns)
+            if self._long_since(known.logged_ns):
                 logs.warning(f"still: {matter.sentence}")
-                known.told_ns = self.now_ns()
-                yield matter
+                known.logged_ns = self.now_ns()
 
-    def _recovered(self, run: str, found: dict[tuple[str, str, str | None], Matter]) -> Iterator[Matter]:
+    def _note_over(self, run: str, found: Mapping[tuple[str, str, str | None], Matter]) -> None:
         for key, held in list(self._open.items()):
             if key[0] != run or key in found:
                 continue
             held.missed += 1
             if held.missed >= FLAPPING:
                 del self._open[key]
-                if held.told_ns is None:
-                    continue  # nobody was told that it began
                 over = Matter(run, held.matter.kind, held.matter.replica, held.matter.detail, state="recovered")
                 logs.info(over.sentence)
-                yield over
+                if held.told_ns is not None:  # else nobody was told that it began
+                    self._over.append(over)
 
-    def _again(self, known: _Open) -> bool:
+    def _long_since(self, at_ns: int | None) -> bool:
         """A time still to come is none: the clock was set back since."""
-        return known.told_ns is None or not 0 <= self.now_ns() - known.told_ns < self.every_ns
+        return at_ns is None or not 0 <= self.now_ns() - at_ns < self.every_ns
 
-    def _deliver(self, due: list[Matter]) -> list[Matter]:
-        """Sends as many as the hour allows. What is held back is due again at the next look."""
+    def _deliver(self) -> list[Matter]:
+        """One message with everything that is due, where the hour allows one; what stops a run comes first."""
         now = self.now_ns()
+        due = list(self._due())
+        if not (due or self._over) or not self._may_send(now):
+            return []
+        message = [*self._over, *sorted((held.matter for held in due), key=lambda matter: not matter.blocked)]
+        self._over = []
+        for held in due:
+            held.due, held.told_ns = False, now
+        self._sent.append(now)
+        self.send(message)
+        return message
+
+    def _due(self) -> Iterator[_Open]:
+        """What was not found at the last look may be over, and waits for the next one."""
+        return (held for held in self._open.values() if held.due and held.missed <= 0)
+
+    def _may_send(self, now: int) -> bool:
         self._sent = [at for at in self._sent if 0 <= now - at < HOUR]
-        room = MOST_IN_AN_HOUR - len(self._sent)
-        sent = due[: max(0, room)]
-        for held in due[max(0, room) :]:
-            if held.key in self._open:
-                self._open[held.key].told_ns = None
-        if sent:
-            self._sent += [now] * len(sent)
-            self.send(sent)
-        return sent
-
-
-def channels(settings: Notify) -> list[Send]:
-    """The configured ways out. Raises ValueError with a sentence for a URL that cannot be one."""
-    ways: list[Send] = []
-    if settings.webhook:
-        ways.append(Webhook(settings.webhook))
-    if settings.apprise:
-        ways.append(_apprise(settings.apprise))
-    return ways
-
-
-class Webhook:
-    """Posts matters as JSON. The text field makes it a message for Slack, Mattermost, Discord bridges and the like."""
-
-    def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise ValueError("service.notify.webhook is no http or https URL")
-        self._url = url
-        logs.hide(url)
-
-    def __call__(self, matters: list[Matter]) -> None:
-        """Raises OSError when it could not be delivered."""
-        body = {
-            "schema": "prune.notification/1",
-            "text": "\n".join(matter.sentence for matter in matters),
-            "matters": [{name: getattr(matter, name) for name in (*_FIELDS, "state")} for matter in matters],
-        }
-        request = urllib.request.Request(
-            self._url, json.dumps(body).encode(), {"Content-Type": "application/json", "User-Agent": "ckpt-prune"}
-        )
-        with urllib.request.urlopen(request, timeout=SEND_SECONDS) as answer:
-            answer.read(1 << 16)
-
-    def __str__(self) -> str:
-        return f"webhook at {urlsplit(self._url).hostname}"
-
-
-def _apprise(urls: tuple[str, ...]) -> Send:
-    try:
-        import apprise
-    except ImportError:
-        raise ValueError("service.notify.apprise needs: pip install 'ckpt-prune[notify]'")
-    hub: Any = apprise.Apprise()
-    for place, url in enumerate(urls):
-        logs.hide(url)
-        if not hub.add(url):
-            raise ValueError(f"service.notify.apprise[{place}] is no URL that Apprise knows")
-
-    def send(matters: list[Matter]) -> None:
-        if not hub.notify(title="ckpt-prune", body="\n".join(matter.sentence for matter in matters)):
-            raise OSError("Apprise could not deliver it")
-
-    return send
-
-
-class Outbox:
-    """Sends in a thread of its own, so that a slow channel keeps no pass waiting; what piles up is dropped and said."""
-
-    def __init__(self, ways: list[Send], *, tries: int = 3, pause: float = 5.0) -> None:
-        self._ways = ways
-        self._tries = tries
-        self._pause = pause
-        self._queue: queue.Queue[list[Matter] | None] = queue.Queue(maxsize=100)
-        self._thread = threading.Thread(target=self._work, name="notifier", daemon=True)
-        self._thread.start()
-
-    def __call__(self, matters: list[Matter]) -> None:
-        if not self._ways:
-            return
-        try:
-            self._queue.put_nowait(matters)
-        except queue.Full:
-            logs.error("notifications pile up: a channel does not answer; these are in the log alone")
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Sends what waits, for so many seconds."""
-        try:
-            self._queue.put(None, timeout=timeout)
-        except queue.Full:
-            return
-        self._thread.join(timeout)
-
-    def _work(self) -> None:
-        while (matters := self._queue.get()) is not None:
-            for way in self._ways:
-                self._send(way, matters)
-
-    def _send(self, way: Send, matters: list[Matter]) -> None:
-        for attempt in range(1, self._tries + 1):
-            try:
-                way(matters)
-                return
-            except Exception as error:  # a channel's own trouble, of whatever kind, must not end the telling
-                logs.error(f"{way}: try {attempt} of {self._tries}: {type(error).__name__}: {error}")
-                if attempt < self._tries:
-                    time.sleep(self._pause)
+        if len(self._sent) < AT_ONCE:
+            return True
+        return len(self._sent) < MOST_IN_AN_HOUR and now - self._sent[-1] >= BETWEEN_NS

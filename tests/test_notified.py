@@ -64,7 +64,7 @@ def test_a_pass_of_the_command_line_tells_its_channels(tmp_path: Path, monkeypat
     def post(self: object, matters: list[Matter]) -> None:
         got.extend(json.loads(json.dumps([{"kind": matter.kind, "state": matter.state} for matter in matters])))
 
-    monkeypatch.setattr("prune.notify.Webhook.__call__", post)
+    monkeypatch.setattr("prune.outbox.Webhook.__call__", post)
     service = Service(notify=Notify(webhook="http://127.0.0.1:1/x"))
     settings = Settings((), state=f"sqlite:///{tmp_path}/s.db", service=service)
     note = Attention("no-gain", "primary", "0 gained", "snapshots?")

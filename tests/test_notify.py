@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from prune.model import Attention, Block
-from prune.notify import FLAPPING, MOST_IN_AN_HOUR, Matter, Notifier, Outbox, Webhook, channels, matters_of
+from prune.notify import AT_ONCE, BETWEEN_NS, FLAPPING, MOST_IN_AN_HOUR, Matter, Notifier, matters_of
+from prune.outbox import MOST, Outbox, Webhook, channels
 from prune.settings.schema import HOUR, MINUTE, Notify
 
 FULL = Matter("tiny", "target-not-reached", "primary", "3 GiB short", "pin less")
@@ -24,7 +25,12 @@ class World:
     def __init__(self) -> None:
         self.now = 1_000_000 * HOUR
         self.sent: list[Matter] = []
-        self.notifier = Notifier(HOUR, self.sent.extend, lambda: self.now)
+        self.messages = 0
+        self.notifier = Notifier(HOUR, self.send, lambda: self.now)
+
+    def send(self, matters: list[Matter]) -> None:
+        self.messages += 1
+        self.sent += matters
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ def test_what_is_still_so_after_an_hour_is_told_again(world: World) -> None:
 
 
 def test_a_clock_that_was_set_back_silences_nobody(world: World) -> None:
-    for number in range(MOST_IN_AN_HOUR):
+    for number in range(AT_ONCE):
         world.notifier.observe(f"run-{number}", [replace(FULL, run=f"run-{number}")])
     world.sent.clear()
     world.now -= 1000 * HOUR
@@ -83,14 +89,48 @@ def test_one_run_s_look_recovers_nothing_of_another(world: World) -> None:
     assert world.sent == [FULL]
 
 
-def test_a_thousand_matters_are_a_few_messages_and_the_rest_comes_when_the_hour_is_over(world: World) -> None:
-    for number in range(100):
-        world.notifier.observe(f"run-{number}", [Matter(f"run-{number}", "locked", None, "held")])
-    assert len(world.sent) == MOST_IN_AN_HOUR
-    world.now += HOUR
-    for number in range(99, 69, -1):
-        world.notifier.observe(f"run-{number}", [Matter(f"run-{number}", "locked", None, "held")])
-    assert {matter.run for matter in world.sent[MOST_IN_AN_HOUR:]} == {f"run-{n}" for n in range(70, 100)}
+def test_a_thousand_matters_are_a_few_messages_and_what_stops_a_run_waits_minutes_and_stands_first(
+    world: World,
+) -> None:
+    for number in range(1000):
+        world.notifier.observe(f"run-{number}", [Matter(f"run-{number}", "not-aligned", None, "young")])
+    stopped = Matter("run-7", "volume-changed", "mirror", "another disk", blocked=True)
+    world.notifier.observe("run-7", [Matter("run-7", "not-aligned", None, "young"), stopped])
+    assert len(world.sent) == AT_ONCE
+    world.now += BETWEEN_NS
+    told = world.notifier.catch_up()
+    assert told[0] == stopped
+    assert {matter.run for matter in world.sent} == {f"run-{number}" for number in range(1000)}
+
+
+def test_an_hour_has_so_many_messages_whatever_happens_in_it(world: World) -> None:
+    for number in range(3600):
+        world.notifier.observe(f"run-{number}", [replace(FULL, run=f"run-{number}")])
+        world.now += HOUR // 3600
+    assert AT_ONCE < world.messages <= MOST_IN_AN_HOUR
+
+
+def test_what_was_told_and_is_over_while_no_message_may_go_is_told_as_over_with_the_next(world: World) -> None:
+    for number in range(AT_ONCE):
+        world.notifier.observe(f"run-{number}", [replace(FULL, run=f"run-{number}")])
+    for _ in range(FLAPPING):
+        world.notifier.observe("run-0", [])
+    world.now += BETWEEN_NS
+    assert [(matter.run, matter.state) for matter in world.notifier.catch_up()] == [("run-0", "recovered")]
+
+
+def test_the_log_says_once_an_hour_that_a_thing_is_still_so_though_no_message_has_room_for_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(20):
+        for number in range(50):
+            world.notifier.observe(f"run-{number}", [replace(FULL, run=f"run-{number}")])
+    assert len(capsys.readouterr().err.splitlines()) == 50
+
+
+def test_several_runs_seen_together_are_one_message(world: World) -> None:
+    world.notifier.observe_all({f"run-{n}": [replace(FULL, run=f"run-{n}")] for n in range(500)})
+    assert (world.messages, len(world.sent)) == (1, 500)
 
 
 def test_an_event_is_told_once_an_hour_and_never_recovers(world: World) -> None:
@@ -147,6 +187,15 @@ def test_a_webhook_gets_the_sentence_and_the_fields(inbox: tuple[type[Inbox], st
     Webhook(url)([FULL])
     assert handler.received[0]["text"] == "tiny on primary: target-not-reached: 3 GiB short (pin less)"
     assert handler.received[0]["matters"][0]["kind"] == "target-not-reached"
+
+
+def test_a_webhook_gets_as_much_as_somebody_reads_and_how_much_more_there_is(inbox: tuple[type[Inbox], str]) -> None:
+    handler, url = inbox
+    Webhook(url)([replace(FULL, run=f"run-{number}\nx") for number in range(MOST + 7)])
+    (body,) = handler.received
+    assert len(body["matters"]) == MOST
+    assert body["more"] == 7
+    assert len(body["text"].splitlines()) == MOST + 1
 
 
 def test_a_webhook_that_fails_is_tried_again_and_its_address_stays_out_of_the_log(

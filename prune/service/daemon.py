@@ -17,7 +17,8 @@ from prune.errors import PruneError, UsageError
 from prune.journal import open_journal
 from prune.model import SECOND
 from prune.notified import memory_of, recall, remember
-from prune.notify import Matter, Notifier, Outbox, channels
+from prune.notify import Matter, Notifier
+from prune.outbox import Outbox, channels
 from prune.service.board import Board
 from prune.service.health import Health, allowed_ns, health_of
 from prune.service.lanes import lanes
@@ -116,6 +117,7 @@ class Daemon:
             if self._reload and not self.stop:
                 self._reload = False
                 self.reload()
+            self.notifier.catch_up()
             self._remember_told()
             self.supervisor.alive()
 
