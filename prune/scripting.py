@@ -11,7 +11,7 @@ from prune import engine
 from prune.errors import UsageError
 from prune.model import Outcome, Plan
 from prune.settings.flags import RunFlags
-from prune.settings.load import load, state_of
+from prune.settings.load import load
 from prune.settings.schema import Settings
 
 StrPath = str | os.PathLike[str]
@@ -56,16 +56,17 @@ def plan(settings: Settings | StrPath) -> Plan:
 def apply(plan: Plan | StrPath, *, wait: float = 0.0, allow_many: bool = False, allow_rewound: bool = False) -> Outcome:
     """Carries a plan out: at most what it deletes, cut down to what a fresh plan made under the locks still deletes.
 
-    ``plan`` is that of :func:`plan`, or the path of one that ``prune plan --out`` wrote. ``wait`` is how many seconds
+    ``plan`` is that of :func:`plan`, or the path of one that ``prune plan --out`` wrote: where the configuration that
+    this was made from was changed since, what it keeps now stays too. ``wait`` is how many seconds
     to wait for a lock that another holds; ``allow_many`` and ``allow_rewound`` lift those two brakes. What each run met
     is told in its outcome (deleted, guarded, gone, failed, blocked), never raised; raises UsageError for a plan that
     cannot be applied.
     """
     if not isinstance(plan, Plan):
-        from prune.report.reviewed import read_plan
+        from prune.reviewing import reviewed_plan
 
-        plan = read_plan(os.fspath(plan))
-        plan = replace(plan, settings=replace(plan.settings, state=state_of(plan.settings.source)))
+        reviewed = reviewed_plan(os.fspath(plan))
+        plan = replace(reviewed.plan, settings=reviewed.settings)
     if not isinstance(plan.settings, Settings):
         raise UsageError("this plan does not say by which settings it was made", mend="Make it by prune.plan.")
     conduct = engine.Conduct(wait_ns=int(wait * 10**9), allow_many=allow_many, allow_rewound=allow_rewound)

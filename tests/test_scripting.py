@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,17 @@ def test_a_configuration_and_a_plan_file_are_taken_by_their_paths(pair: tuple[Pa
     command("plan", "--config", config, "--out", tmp_path / "plan.json")
     outcome = prune.apply(tmp_path / "plan.json")
     assert {copy.step for copy in outcome.runs[0].deleted} == {10}
+
+
+def test_what_a_configuration_changed_since_a_plan_file_was_made_keeps_stays(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config = tmp_path / "prune.toml"
+    config.write_text(f'[[runs]]\nname = "tiny"\nprimary = "{pair[0]}"\nkeep = {{last = 2}}\n')
+    assert command("plan", "--config", str(config), "--out", str(tmp_path / "plan.json")).code == 0
+    config.write_text(config.read_text().replace("last = 2", "last = 8"))
+    os.utime(config, (time.time() + 5,) * 2)
+    assert {copy.step for copy in prune.apply(tmp_path / "plan.json").runs[0].deleted} == {10, 20}
 
 
 def test_what_cannot_be_is_refused_with_the_mend(pair: tuple[Path, Path], tmp_path: Path) -> None:

@@ -112,55 +112,29 @@ def _notify(settings: Settings, outcome: Outcome) -> None:
 def _what(screen: Screen, chosen: Chosen, plan_file: str | None, shard: str | None) -> tuple[Settings, Plan | None]:
     """The settings to apply and the plan that limits it; a plan file brings its own settings, and where the
     configuration was changed since it was reviewed, no step goes that the changed one keeps."""
+    if plan_file is not None and chosen.nothing_said:
+        return _by_the_plan(screen, plan_file, shard)
     from prune.report.reviewed import check_same_roots, read_plan
 
     reviewed = read_plan(plan_file) if plan_file is not None else None
-    if reviewed is None or not chosen.nothing_said:
-        try:
-            settings = chosen.load()
-        except UsageError as error:
-            if reviewed is None:
-                raise
-            raise UsageError(f"{plan_file} and other options: {error.args[0]}", mend=_ALONE) from None
-        if reviewed is not None:
-            check_same_roots(reviewed, settings, source=str(plan_file))
-    elif (config := _changed_since(reviewed, plan_file)) is not None:
-        settings = _now_said_by(config, chosen, reviewed, str(plan_file))
-        screen.note(f"prune: {config} was changed after {plan_file} was made: what it keeps now stays too")
-    else:
-        settings = _with_state(reviewed.settings)
+    try:
+        settings = chosen.load()
+    except UsageError as error:
+        if reviewed is None:
+            raise
+        raise UsageError(f"{plan_file} and other options: {error.args[0]}", mend=_ALONE) from None
+    if reviewed is not None:
+        check_same_roots(reviewed, settings, source=str(plan_file))
     return in_shard(settings, shard), reviewed
 
 
-def _changed_since(reviewed: Plan, plan_file: str | None) -> str | None:
-    """The configuration a plan was made from, where it was written to since. A plan's own time is in whole seconds."""
-    import os
+def _by_the_plan(screen: Screen, plan_file: str, shard: str | None) -> tuple[Settings, Plan]:
+    from prune.reviewing import reviewed_plan
 
-    from prune.model import SECOND
-
-    config = reviewed.settings.source
-    if config is None or plan_file is None:
-        return None
-    try:
-        written, planned = os.stat(config).st_mtime_ns, os.stat(plan_file).st_mtime_ns
-    except OSError:
-        return None  # a plan is carried out where its configuration is not, too
-    return config if written > min(planned, reviewed.created_at_ns + SECOND) else None
-
-
-def _now_said_by(config: str, chosen: Chosen, reviewed: Plan, plan_file: str) -> Settings:
-    from prune.report.reviewed import check_same_roots
-
-    settings = replace(chosen, config=config, runs=tuple(run.run for run in reviewed.runs)).load()
-    check_same_roots(reviewed, settings, source=plan_file)
-    return settings
-
-
-def _with_state(settings: Settings) -> Settings:
-    """A plan does not hold where the journal is, since that may be a URL with a password: its configuration does."""
-    from prune.settings.load import state_of
-
-    return replace(settings, state=state_of(settings.source))
+    reviewed = reviewed_plan(plan_file)
+    if reviewed.changed is not None:
+        screen.note(f"prune: {reviewed.changed} was changed after {plan_file} was made: what it keeps now stays too")
+    return in_shard(reviewed.settings, shard), reviewed.plan
 
 
 def _only_where_short(settings: Settings, mark: str | None) -> tuple[Settings, list[Any]]:

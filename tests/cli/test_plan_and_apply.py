@@ -130,6 +130,28 @@ def test_what_a_configuration_changed_after_the_review_keeps_stays(configured, p
     assert build.names(pair[0]) == {f"step_{step:04}.pt" for step in range(30, 110, 10)}
 
 
+def test_what_a_policy_file_changed_after_the_review_keeps_stays(pair, tmp_path):
+    policy, config = tmp_path / "ours.toml", tmp_path / "prune.toml"
+    policy.write_text("[keep]\nlast = 2\n")
+    config.write_text(f'[[runs]]\nname = "r"\nprimary = "{pair[0]}"\nmirrors = ["{pair[1]}"]\npolicy = "./ours.toml"\n')
+    prune("plan", "--config", config, "--out", tmp_path / "plan.json")
+    policy.write_text("[keep]\nlast = 8\n")
+    os.utime(policy, (time.time() + 5,) * 2)
+    done = prune("apply", tmp_path / "plan.json")
+    assert f"{policy} was changed after" in done.err.replace("/./", "/")
+    assert build.names(pair[0]) == {f"step_{step:04}.pt" for step in range(30, 110, 10)}
+
+
+def test_a_configuration_written_before_the_review_and_put_in_its_place_after_it_counts(configured, pair, tmp_path):
+    prune("plan", *configured(2), "--out", tmp_path / "plan.json")
+    config, spare = tmp_path / "prune.toml", tmp_path / "next.toml"
+    spare.write_text(config.read_text().replace("last = 2", "last = 8"))
+    os.utime(spare, (time.time() - 3600,) * 2)
+    spare.rename(config)
+    prune("apply", tmp_path / "plan.json")
+    assert len(build.names(pair[0])) == 8
+
+
 def test_a_configuration_changed_after_the_review_to_keep_less_deletes_no_more(configured, pair, tmp_path):
     prune("plan", *configured(8), "--out", tmp_path / "plan.json")
     configured(2, seconds=5)
