@@ -6,7 +6,7 @@ import json
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, desc, func, select
@@ -16,35 +16,20 @@ from prune.journal.base import GENESIS, Event, link
 from prune.journal.leases import RunLease
 from prune.journal.server import Server, Unavailable, server_of
 from prune.journal.tables import EVENTS, VERIFICATIONS, spelled, unspelled
+from prune.journal.waiting import Waiting, waiting_for
 from prune.model import Health, Identity, Verdict
 
 HISTORY_LOCK = 0x636B70740002
-MOST_WAITING = 10_000
 PAGE = 5_000
 
 _EVENT = (EVENTS.c.at_ns, EVENTS.c.run, EVENTS.c.kind, EVENTS.c.step, EVENTS.c.replica, EVENTS.c.plan, EVENTS.c.data)
-
-
-@dataclass
-class Waiting:
-    """Events that could not be written yet; the next write of this process takes them along, in their order."""
-
-    entries: list[tuple[str, Event]] = field(default_factory=list)
-    lost: int = 0
-
-    def keep(self, entries: list[tuple[str, Event]]) -> None:
-        self.lost += max(0, len(entries) - MOST_WAITING)
-        self.entries = entries[-MOST_WAITING:]
-
-
-_waiting: dict[str, Waiting] = {}
 
 
 def open_postgres(url: str, *, write: bool) -> PostgresJournal:
     """The journal at a URL. Where the server cannot be reached it says so in ``trouble``, and tries again with each
     call. Raises UsageError for a URL that is none."""
     server = server_of(url)
-    journal = PostgresJournal(server.where, server, _waiting.setdefault(url, Waiting()))
+    journal = PostgresJournal(server.where, server, waiting_for(url))
     try:
         journal.there = server.prepare(write=write)
     except Unavailable as error:
@@ -140,9 +125,7 @@ class PostgresJournal:
                 self.trouble = f"{error}; {len(self.waiting.entries)} entries wait to be written"
                 return
             self.waiting.entries = []
-            if self.waiting.lost:
-                self.trouble = f"{self.where}: {self.waiting.lost} entries were lost while it could not be reached"
-                self.waiting.lost = 0
+            self.trouble = self.waiting.loss(self.where) or self.trouble
 
     # --- reading ---------------------------------------------------------------------------------------------
 

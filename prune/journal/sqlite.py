@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from prune.journal.base import GENESIS, Event, Journal, NoJournal, link
+from prune.journal.waiting import NoJournalNow, Waiting, waiting_for
 from prune.model import Health, Identity, Verdict
 
 _SCHEMA = """
@@ -42,34 +43,54 @@ def open_sqlite(path: str, *, write: bool) -> Journal:
             return NoJournal(path, f"{path} was written by a newer version (schema {version}); it is left alone")
         if write and version < _VERSION:
             database.executescript(_SCHEMA)
-        return SqliteJournal(path, database)
+        journal = SqliteJournal(path, database, waiting_for(path))
+        if write:
+            journal.catch_up()
+        return journal
     except (sqlite3.Error, OSError) as error:
-        return NoJournal(path, f"{path}: {error}")
+        return NoJournalNow(path, f"{path}: {error}", waiting_for(path))
 
 
 @dataclass
 class SqliteJournal:
     where: str
     database: sqlite3.Connection
+    waiting: Waiting
     trouble: str | None = None
 
     def add(self, events: Sequence[Event]) -> None:
-        if not events:
-            return
-        try:
-            with self._transaction():
-                row = self.database.execute("SELECT hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
-                previous = row[0] if row else GENESIS
-                for event in events:
-                    previous = link(previous, event)
-                    self.database.execute(
-                        "INSERT INTO events (at_ns, run, kind, step, replica, plan, data, hash) "
-                        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                        (event.at_ns, _text(event.run), event.kind, event.step, event.replica, event.plan,
-                         json.dumps(dict(event.data)), previous),
-                    )  # fmt: skip
-        except sqlite3.Error as error:
-            self.trouble = f"{self.where}: {error}"
+        if events:
+            self._write([("", event) for event in events])
+
+    def catch_up(self) -> None:
+        """Writes what could not be written before."""
+        if self.waiting.entries:
+            self._write([])
+
+    def _write(self, entries: list[tuple[str, Event]]) -> None:
+        with self.waiting.guard:
+            batch = [*self.waiting.entries, *entries]
+            try:
+                with self._transaction():
+                    self._append(event for _, event in batch)
+            except sqlite3.Error as error:
+                self.waiting.keep(batch)
+                self.trouble = f"{self.where}: {error}"
+                return
+            self.waiting.entries = []
+            self.trouble = self.waiting.loss(self.where) or self.trouble
+
+    def _append(self, events: Iterable[Event]) -> None:
+        row = self.database.execute("SELECT hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
+        previous = row[0] if row else GENESIS
+        for event in events:
+            previous = link(previous, event)
+            self.database.execute(
+                "INSERT INTO events (at_ns, run, kind, step, replica, plan, data, hash) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (event.at_ns, _text(event.run), event.kind, event.step, event.replica, event.plan,
+                 json.dumps(dict(event.data)), previous),
+            )  # fmt: skip
 
     def history(
         self, run: str | None = None, *, step: int | None = None, kinds: Sequence[str] = (), limit: int | None = None
@@ -99,10 +120,11 @@ class SqliteJournal:
         return None
 
     def verified(self, root: str, paths: tuple[str, ...], identity: Identity, verdict: Verdict, at_ns: int) -> None:
+        detail = None if verdict.detail is None else verdict.detail.encode("utf-8", "backslashreplace").decode()
         try:
             self.database.execute(
                 "INSERT OR REPLACE INTO verifications VALUES (?, ?, ?, ?, ?, ?)",
-                (_text(root), _text(paths[0]), _words(paths, identity), verdict.health.value, verdict.detail, at_ns),
+                (_text(root), _text(paths[0]), _words(paths, identity), verdict.health.value, detail, at_ns),
             )
         except sqlite3.Error as error:
             self.trouble = f"{self.where}: {error}"

@@ -262,9 +262,9 @@ def test_an_entry_that_was_written_unheard_is_not_written_again(url: str) -> Non
 
 
 def test_more_than_memory_allows_is_lost_with_a_word(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prune.journal import postgres
+    from prune.journal import postgres, waiting
 
-    monkeypatch.setattr(postgres, "MOST_WAITING", 2)
+    monkeypatch.setattr(waiting, "MOST_WAITING", 2)
     journal = postgres.open_postgres(url, write=True)
     journal.waiting.keep([(str(n), event(n)) for n in range(3)])
     journal.add([event(9)])
