@@ -13,7 +13,7 @@ from prune.deletion.memories import memories_to_write, write_memories
 from prune.deletion.newest import check_newest
 from prune.deletion.orphans import sweep_orphans, sweep_staging
 from prune.deletion.recovery import Recovered, finish_due, recover
-from prune.deletion.reviewed import cut_down, gone_since
+from prune.deletion.reviewed import cut_down, gone_since, without
 from prune.deletion.signs import signs
 from prune.deletion.sweep import BATCH, BATCH_IN_STORE, BATCH_REMOTE, Sweep, Terms
 from prune.deletion.tally import Tally
@@ -60,7 +60,8 @@ def apply_run(
         relieved: list[DeletedCopy] = []
         blocks = make_controls(site, spare_blank=True)
         if blocks and any(full_disk.is_full(block) for block in blocks):
-            relieved, blocks = full_disk.relieve(site, first, conduct.keep_going)
+            relieved, blocks = _relieve(site, inventory, first, reviewed, plan_id, conduct, journal)
+            reviewed = without(reviewed, relieved)
         block = _block_of(blocks) or take_turn(locks, journal, run.name, wait_ns=conduct.wait_ns)
         block = block or take(site, locks, wait_ns=conduct.wait_ns)
         if block is not None and relieved:
@@ -70,12 +71,38 @@ def apply_run(
                                  free_after=_free_now(site), attention=first.attention)  # fmt: skip
             return told(outcome, journal, plan_id, conduct)
         if block is not None:
-            return blocked(run, replace(first, blocks=(block,)), journal, plan_id, conduct)
+            held = _planned(site, replace(inventory, blocks=(*inventory.blocks, block)), now, conduct)
+            return blocked(run, replace(held, blocks=(block,)), journal, plan_id, conduct)
         outcome = _under_locks(site, locks, inventory, plan_id, reviewed, conduct, journal)
         outcome = replace(
             outcome, deleted=(*relieved, *outcome.deleted), free_before=free_before, free_after=_free_now(site)
         )
         return told(outcome, journal, plan_id, conduct)
+
+
+def _relieve(
+    site: Site,
+    inventory: Inventory,
+    first: RunPlan,
+    reviewed: RunPlan | None,
+    plan_id: str,
+    conduct: Conduct,
+    journal: Journal,
+) -> tuple[list[DeletedCopy], list[Block]]:
+    """Makes room for the control folders, by the rules of any deletion: the newest kept step is read first, all is
+    looked at again after that, nothing goes beyond the reviewed plan, and history tells what went."""
+    now = conduct.clock()
+    inventory, _ = check_newest(site, inventory, first, lambda i: _planned(site, i, now, conduct), journal, now,
+                                conduct.progress)  # fmt: skip
+    now = conduct.clock()
+    inventory = gather(
+        site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, measure=False, before=inventory
+    )
+    plan = _planned(site, inventory, now, conduct)
+    chosen, _ = cut_down(plan, reviewed)
+    relieved, blocks = full_disk.relieve(site, chosen, lambda: not conduct.stop and conduct.keep_going())
+    note_deletions(journal, site.run, plan, Tally(deleted=relieved), Recovered(), plan_id, conduct.clock())
+    return relieved, blocks
 
 
 def _planned(site: Site, inventory: Inventory, now_ns: int, conduct: Conduct) -> RunPlan:

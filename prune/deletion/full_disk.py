@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from prune import guards
 from prune.deletion.locks import make_controls
+from prune.deletion.survivors import gone_or_another
 from prune.inventory.copies import listed_copy
 from prune.inventory.site import Site
 from prune.model import Block, Copy, DeletedCopy, Kind, RunPlan, StepPlan
@@ -30,7 +31,7 @@ def relieve(site: Site, plan: RunPlan, keep_going: Callable[[], bool]) -> tuple[
             return deleted, [Block("locked", None, "another process holds a root; wait for it with --wait")]
         for step in plan.victims:
             blocks = make_controls(site, spare_blank=True)
-            if not blocks or not keep_going():
+            if not blocks or not keep_going() or gone_or_another(site, plan.steps) is not None:
                 return deleted, blocks
             if _lone_files(site, step) and all(_unchanged(site, copy) for copy in step.copies):
                 deleted += _unlink(site, step)

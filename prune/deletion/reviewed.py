@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from prune.model import (
     Decision,
+    DeletedCopy,
     GuardedStep,
     GuardHold,
     RunPlan,
@@ -56,6 +58,18 @@ def gone_since(plan: RunPlan, reviewed: RunPlan | None) -> list[tuple[int, str]]
     victims = () if reviewed is None else reviewed.victims
     planned = [(step.step, copy.replica) for step in victims for copy in step.copies if copy.replica in told]
     return [key for key in planned if key not in there]
+
+
+def without(reviewed: RunPlan | None, deleted: Sequence[DeletedCopy]) -> RunPlan | None:
+    """The reviewed plan as far as it has not been carried out yet."""
+    if reviewed is None or not deleted:
+        return reviewed
+    done = {(copy.step, copy.replica) for copy in deleted}
+    left = (
+        replace(step, copies=tuple(copy for copy in step.copies if (copy.step, copy.replica) not in done))
+        for step in reviewed.steps
+    )
+    return replace(reviewed, steps=tuple(left))
 
 
 def _differs(reviewed: StepPlan | None, fresh: StepPlan) -> str | None:

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from prune import engine
+from prune.journal import open_journal
 from prune.pressure import Wish, make_room, relieve
 from prune.pressure.relief import Means, Pressed, read_room
 from prune.pressure.watch import local_replicas, room_on, volumes, wanted
 from prune.settings.schema import Pressure, Share
-from tests.runs import deleted_steps, run_of, settings_of
+from tests.runs import applied, deleted_steps, outcome_of, plan_of, run_of, settings_of
 from tests.scenarios.small_disks import tmpfs
 from tests.service.served import Served
 from tests.trees.build import mirrored, step_dirs, step_files
@@ -189,6 +190,54 @@ def test_lone_files_on_a_volume_with_no_inode_left_go_even_where_no_pass_ever_wa
         relief = relieve(settings_of(run, state=tmp_path / "s.db"), [Pressed(run, "primary")], Wish(inodes=20))
         assert relief.reached, relief.attention
         assert len(list(root.glob("*.pt"))) >= 3
+
+
+@pytest.fixture
+def no_inode_left(tmp_path: Path) -> Iterator[Path]:
+    """Twelve lone files where not even the control folder can be made; the oldest one's inode is held elsewhere."""
+    with tmpfs(tmp_path / "capped", size="32m", inodes=40) as capped:
+        root = step_files(capped / "tiny", range(10, 130, 10))
+        (capped / "link").hardlink_to(root / "step_0010.pt")
+        while read_room(str(root)).free_inodes:
+            (capped / f"somebody-else-{len(os.listdir(capped))}").touch()
+        yield root
+
+
+def test_on_a_disk_full_to_the_last_inode_a_reviewed_plan_is_not_gone_beyond(
+    tmp_path: Path, no_inode_left: Path
+) -> None:
+    state = tmp_path / "s.db"
+    reviewed = plan_of(run_of(no_inode_left, last=10), state)
+    outcome = outcome_of(run_of(no_inode_left, last=2), state, reviewed=reviewed).runs[0]
+    assert (deleted_steps(outcome), outcome.gone, outcome.blocked) == ([10, 20], (), None)
+    assert len(list(no_inode_left.glob("*.pt"))) == 10
+    told = open_journal(f"sqlite:///{state}", write=False)
+    assert {event.step for event in told.history() if event.kind == "deleted"} == {10, 20}
+    told.close()
+
+
+def test_on_a_disk_full_to_the_last_inode_the_newest_is_read_before_anything_goes(
+    tmp_path: Path, no_inode_left: Path
+) -> None:
+    newest = no_inode_left / "step_0120.pt"
+    before = newest.stat()
+    damaged = newest.read_bytes().replace(b"120120120", b"120120121")
+    newest.write_bytes(damaged)
+    os.utime(newest, ns=(before.st_atime_ns, before.st_mtime_ns))
+    outcome = applied(run_of(no_inode_left, last=11), tmp_path / "s.db")
+    assert deleted_steps(outcome) == []
+
+
+def test_a_block_met_after_the_first_look_blames_no_times(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "capped", size="32m", inodes=60) as capped:
+        root = step_dirs(capped / "tiny", range(10, 90, 10))
+        while read_room(str(root)).free_inodes:
+            (capped / f"somebody-else-{len(os.listdir(capped))}").touch()
+        outcome = applied(run_of(root, last=2), tmp_path / "s.db")
+        assert outcome.blocked is not None
+        assert outcome.blocked.block == "control-unusable"
+        assert {held.guard for held in outcome.guarded} == {"blocked"}
+        assert "unknown-mtime" not in {note.kind for note in outcome.attention}
 
 
 def names_below(root: Path) -> set[str]:
