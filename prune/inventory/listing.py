@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prune.layouts.base import Claim, Part, RootView
 from prune.layouts.listing import Listing as Claims
@@ -16,11 +16,13 @@ class Listing:
     temporaries: list[Claim]
     foreign: int
     view: RootView | None = None  # None: no layout knows this root
+    remains: dict[int, list[Claim]] = field(default_factory=dict)  # sidecars whose payload is gone, by step
 
 
 def group(claims: Claims) -> Listing:
     """Claims by step. A sidecar whose payload is not there belongs to nothing, and is foreign."""
     steps: dict[int, list[Claim]] = {}
+    remains: dict[int, list[Claim]] = {}
     temporaries: list[Claim] = []
     foreign = claims.foreign
     for claim in claims.view.claims:
@@ -31,5 +33,5 @@ def group(claims: Claims) -> Listing:
     for step, members in list(steps.items()):
         if all(claim.part is Part.SIDECAR for claim in members):
             foreign += len(members)
-            del steps[step]
-    return Listing(steps, temporaries, foreign, claims.view)
+            remains[step] = steps.pop(step)
+    return Listing(steps, temporaries, foreign, claims.view, remains)

@@ -1,9 +1,9 @@
 """Mirroring: missing and damaged steps copied to the mirrors, atomically, and compared with what landed.
 
-order.py what goes where · room.py whether it fits · build.py a copy under construction · staging.py its leavings ·
-transfer.py one file · expected.py the hashes on record · place.py where it is built · appear.py its final names ·
-pointers.py what names it · delivery.py one copy on its way · job.py the pass of one run · restore.py back to the
-primary · outcome.py what was done
+order.py what goes where · remains.py what gives way to it · room.py whether it fits · build.py a copy under
+construction · staging.py its leavings · transfer.py one file · expected.py the hashes on record · place.py where it is
+built · appear.py its final names · pointers.py what names it · delivery.py one copy on its way · job.py the pass of one
+run · restore.py back to the primary · outcome.py what was done
 """
 
 from __future__ import annotations

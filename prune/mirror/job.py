@@ -19,6 +19,7 @@ from prune.mirror.build import Build, Changed, bytes_needed, entries_needed, und
 from prune.mirror.delivery import Delivery, Unfit
 from prune.mirror.order import Key, Order, Wishes, as_if_mirrored, linked_away, not_kept, orders
 from prune.mirror.outcome import Conduct, Copied, Mirrored
+from prune.mirror.remains import in_the_way, over_remains
 from prune.mirror.staging import leftovers, sweep_staging, token_of
 from prune.model import Attention, Block, Copy, FailedCopy, Inventory, RunPlan
 
@@ -104,7 +105,15 @@ class Job:
         self._plan = planner.plan(imagine(self._inventory), self.site.run, now)
 
     def orders(self) -> list[Order]:
-        return self._orders_for(self.wishes)
+        return self.over_remains(self._orders_for(self.wishes))
+
+    def over_remains(self, found: list[Order]) -> list[Order]:
+        """The orders with what each has to clear out of its way; those that a writer may be in the way of wait."""
+        aims = over_remains(self.site, found, now_ns=self.conduct.clock())
+        for order in aims.waiting:
+            assert order.replaces is not None
+            self._note(order, f"{order.replaces.paths[0]} was written moments ago, and what it belongs to is not there")
+        return aims.orders
 
     def _orders_for(self, wishes: Wishes) -> list[Order]:
         assert self._inventory is not None
@@ -185,6 +194,8 @@ class Job:
             self._note(order, str(error))
         except PruneError as error:
             self.fail(order, str(error))
+        except FileExistsError as error:
+            self.fail(order, in_the_way(order, error))
         except OSError as error:
             self.fail(order, f"{order.name}: {error.strerror}{f' ({error.filename})' if error.filename else ''}")
 

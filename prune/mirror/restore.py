@@ -58,7 +58,7 @@ class _Restore(Job):
             return []
         if source is None or source.paths != self.copy.paths:  # a full copy under a pointer's name
             return [Order(self.copy.step, self.copy, name, pointer=True)]
-        return [Order(self.copy.step, source, name, held.get(name))]
+        return self.over_remains([Order(self.copy.step, source, name, held.get(name))])
 
     def _refuse(self) -> None:
         primary = self.site.primary
