@@ -1,7 +1,8 @@
 """Publishing: a final name is a public claim, "this checkpoint is whole", and it is made last.
 
-file.py one file · directory.py a directory · stream.py the file that is handed out · claim.py one writer at a time ·
-writer.py who that is · install.py the last steps · target.py where it goes · tree.py a directory's files on disk
+file.py one file · directory.py a directory · stream.py the file that is handed out · helper.py its thread ·
+claim.py one writer at a time · writer.py who that is · install.py the last steps · target.py where it goes ·
+tree.py a directory's files on disk
 """
 
 from prune.callable_module import make_callable

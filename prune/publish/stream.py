@@ -5,20 +5,17 @@ from __future__ import annotations
 import ctypes
 import io
 import os
-import threading
-from collections.abc import Callable
 from hashlib import sha256
-from queue import Queue
 from typing import TYPE_CHECKING
 
 from prune.integrity.hashing import Hashed
+from prune.publish.helper import Helper
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 GATHER = 1 << 20  # small writes are gathered up to this much
 PIECE = 4 << 20  # large ones are taken apart into this much
-_QUEUE = 8  # pieces that wait to be hashed; what a save costs in memory is this many
 _READ = 1 << 20
 _WRITE = 2  # SYNC_FILE_RANGE_WRITE: start writing back what is dirty, wait for nothing
 
@@ -59,44 +56,6 @@ class PrefixHash:
         return self._hash.hexdigest()
 
 
-class Helper:
-    """One thread beside the writing one, with a short queue. Both work outside of the interpreter: they overlap."""
-
-    def __init__(self) -> None:
-        self._jobs: Queue[Callable[[], None] | None] = Queue(_QUEUE)
-        self._thread: threading.Thread | None = None
-        self._trouble: BaseException | None = None
-
-    def start(self, job: Callable[[], None]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="prune-hash", daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
-
-    def wait(self) -> None:
-        """Until everything started is done; raises what a job raised."""
-        self._jobs.join()
-        if self._trouble is not None:
-            trouble, self._trouble = self._trouble, None
-            raise trouble
-
-    def stop(self) -> None:
-        if self._thread is not None and self._thread.is_alive():  # a forked child has none
-            self._jobs.put(None)
-            self._thread.join()
-        self._thread = None
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except BaseException as trouble:  # handed to the one who waits
-                self._trouble = trouble
-            finally:
-                del job  # its bytes with it
-                self._jobs.task_done()
-
-
 class PartFile(io.BufferedIOBase):
     """A writable, readable, seekable binary file. ``name`` is the path of the temporary it writes.
 
@@ -107,7 +66,7 @@ class PartFile(io.BufferedIOBase):
 
     def __init__(self, fd: int, name: str) -> None:
         super().__init__()
-        self.name = name
+        self._name = name
         self.trouble: OSError | None = None  # the first write that failed: what follows it cannot be trusted
         self._fd = fd
         self._hash = PrefixHash()
@@ -116,8 +75,15 @@ class PartFile(io.BufferedIOBase):
         self._start = 0  # where in the file the gathered bytes belong
         self._end = 0  # how long we made the file
         self._lent = False  # somebody has the descriptor and may write past us
+        self._told = False  # somebody has the path and may write behind us
 
     # --- the file --------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The path, for libraries that write to one: the hash is then read back at the end."""
+        self._told = True
+        return self._name
 
     def readable(self) -> bool:
         return True
@@ -221,7 +187,7 @@ class PartFile(io.BufferedIOBase):
             raise self.trouble
         self._helper.wait()
         size = os.fstat(fd).st_size
-        if fd != self._fd or self._lent or size != self._end:
+        if fd != self._fd or self._lent or self._told or size != self._end:
             self._hash.forget()
         digests: list[str] = []
         self._helper.start(lambda: digests.append(self._hash.complete(fd, size)))
@@ -267,7 +233,7 @@ class PartFile(io.BufferedIOBase):
         try:
             _write_at(self._fd, view, offset)
         except OSError as error:
-            error.filename = error.filename or self.name
+            error.filename = error.filename or self._name
             self.trouble = self.trouble or error
             raise
         self._move(offset + length)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import mmap
 import os
 import random
 from collections.abc import Iterator
@@ -111,6 +112,21 @@ def test_whoever_writes_to_the_descriptor_shares_the_position_and_the_hash(file:
     file.seek(1)
     os.write(file.fileno(), b"!")
     assert finish(file) == b"a!cDEFghi"
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_whoever_writes_over_it_by_its_path_shares_the_hash(file: PartFile, mapped: bool) -> None:
+    """Also where its length stays: a header by hand, the arrays mapped into memory by another library."""
+    file.write(b"header" + bytes(PIECE))
+    file.flush()
+    with open(file.name, "r+b") as other:
+        if mapped:
+            with mmap.mmap(other.fileno(), 0) as memory:
+                memory[6:11] = b"array"
+        else:
+            other.seek(6)
+            other.write(b"array")
+    assert finish(file) == b"headerarray" + bytes(PIECE - 5)
 
 
 def test_closing_it_loses_nothing_and_writing_after_it_is_an_error(file: PartFile) -> None:
