@@ -48,8 +48,9 @@ def _waiting(control: Control) -> set[int]:
 
 
 def unpin(run: RunSettings, step: int) -> list[str]:
-    """Takes the pin off on every replica; returns those that had one."""
-    found = []
+    """Takes the pin off on every replica; returns those that had one. Raises Failed where one cannot be taken off."""
+    found: list[str] = []
+    troubles: list[str] = []
     with open_site(run) as site:
         for replica in _with_control(site, make=False):
             assert replica.control is not None
@@ -57,7 +58,11 @@ def unpin(run: RunSettings, step: int) -> list[str]:
                 if replica.control.remove_pin(step):
                     found.append(replica.name)
             except OSError as error:
-                raise Failed(f"{replica.control.path}: {error.strerror}") from error
+                troubles.append(f"{replica.control.path}/pins: {error.strerror}")
+    if troubles:
+        off = f"; it is off {' and '.join(found)}" if found else ""
+        mend = "A pin on one replica holds the step on all: let it be written there, then unpin again."
+        raise Failed(f"the pin of step {step} stays: {'; '.join(troubles)}{off}", mend=mend)
     return found
 
 
@@ -83,14 +88,17 @@ def lease(run: RunSettings, step: int, *, until_ns: int, holder: str | None = No
 
 
 def release(run: RunSettings, name: str) -> None:
-    """Ends a lease wherever it stands."""
+    """Ends a lease wherever it stands. Raises Failed where it cannot be ended; it then ends by its own time."""
+    troubles: list[str] = []
     with open_site(run) as site:
         for replica in _with_control(site, make=False):
             assert replica.control is not None
             try:
                 replica.control.remove_lease(name)
             except OSError as error:
-                raise Failed(f"{replica.control.path}: {error.strerror}") from error
+                troubles.append(f"{replica.control.path}/leases: {error.strerror}")
+    if troubles:
+        raise Failed("; ".join(troubles))
 
 
 def _everywhere(run: RunSettings, write) -> list[str]:  # type: ignore[no-untyped-def]

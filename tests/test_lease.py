@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import prune
+from prune import holds
 from prune.control import Control
 from prune.errors import UsageError
 from prune.model import Lease
+from tests.faults.filesystems import read_only
 from tests.runs import applied, run_of
 from tests.trees.build import age, mirrored, names, step_dirs, step_files
 from tests.trees.real import unpack
@@ -37,6 +39,18 @@ def test_what_is_leased_on_one_replica_stays_on_all_until_the_block_ends(tmp_pat
 
     applied(run, tmp_path / "state" / "prune.db")
     assert names(primary) == names(mirror) == {"step_0040.pt"}
+
+
+def test_a_lease_on_a_run_with_a_read_only_mirror_ends_quietly(tmp_path: Path) -> None:
+    primary = step_files(tmp_path / "P", [10, 20, 30, 40])
+    mirror = mirrored(primary, tmp_path / "M")
+    run = run_of(primary, mirror, last=1)
+    applied(run, tmp_path / "state" / "prune.db")
+    with read_only(mirror):
+        name = holds.lease(run, 40, until_ns=time.time_ns() + 60 * 10**9)
+        assert len(leases(primary)) == 1
+        holds.release(run, name)
+    assert leases(primary) == []
 
 
 def test_a_file_inside_a_checkpoint_leases_the_whole_of_it(tmp_path: Path) -> None:

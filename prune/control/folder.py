@@ -149,9 +149,7 @@ class Control:
 
     def remove_pin(self, step: int) -> bool:
         """Whether there was one."""
-        try:
-            self.folder.unlink(f"pins/{step}.json")
-        except FileNotFoundError:
+        if not self._taken_off(f"pins/{step}.json"):
             return False
         self.folder.fsync("pins")
         return True
@@ -165,8 +163,15 @@ class Control:
         self.folder.write_atomic(f"leases/{name}.json", holds.lease_bytes(lease))
 
     def remove_lease(self, name: str) -> None:
+        self._taken_off(f"leases/{name}.json")
+
+    def _taken_off(self, name: str) -> bool:
+        """Whether there was such a file. That is asked first: a read-only volume refuses whatever it is told."""
         with contextlib.suppress(FileNotFoundError):
-            self.folder.unlink(f"leases/{name}.json")
+            if self.folder.exists(name):
+                self.folder.unlink(name)
+                return True
+        return False
 
     # --- manifests -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 
 from prune.cli.files import write_whole
 from tests.cli.command import prune
+from tests.faults.filesystems import read_only
 from tests.trees import build
 
 
@@ -31,6 +32,23 @@ def test_a_pinned_step_stays_on_every_replica_until_it_is_unpinned(pair, on_pair
     prune("apply", *on_pair)
     assert not any("step_0020.pt" in build.names(root) for root in pair)
     assert prune("unpin", "20", *on_pair).code == 2
+
+
+def test_a_pin_that_a_read_only_mirror_never_had_is_taken_off(pair, on_pair):
+    assert prune("apply", *on_pair).code == 0
+    with read_only(pair[1]):
+        assert prune("pin", "80", *on_pair).code == 0
+        assert prune("unpin", "80", *on_pair).code == 0
+    assert prune("pins", *on_pair, "--json").json["pins"] == []
+
+
+def test_a_pin_that_cannot_be_taken_off_on_one_replica_is_told_with_where_it_is_off(pair, on_pair):
+    assert prune("pin", "80", *on_pair).code == 0
+    with read_only(pair[1]):
+        done = prune("unpin", "80", *on_pair)
+    assert done.code == 1
+    assert f"the pin of step 80 stays: {pair[1]}/.prune/pins: Read-only file system; it is off primary" in done.err
+    assert prune("unpin", "80", *on_pair).code == 0
 
 
 def test_a_pin_on_a_step_that_nobody_holds_is_set_and_said(pair, on_pair):
