@@ -8,7 +8,8 @@ from typing import Any, TypeVar, overload
 from prune.checking import Check, Means
 from prune.errors import Damaged
 from prune.journal import open_journal
-from prune.resume import Notify, StrPath, Terms, Usable, answer, none_left, searching, settings_of
+from prune.resume import Notify, StrPath, Terms, Usable, answer, searching, settings_of
+from prune.unresumable import none_left
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ def load_latest(
                     tried.append(candidate)
                     search.pass_over(copy, f"the loader raised {type(error).__name__}: {error}")
             if not failures:
-                raise none_left(search, terms)
+                raise none_left(search, journal, min_step=None, expect=False)
     finally:
         journal.close()
     listed = "; ".join(

@@ -11,7 +11,7 @@ from prune import holds, logs
 from prune.callable_module import make_callable
 from prune.candidates import Search, Skipped
 from prune.checking import Check, Checking, Ledger, Means
-from prune.errors import Blocked, Damaged, Failed, NothingYet, PruneError
+from prune.errors import Failed, PruneError
 from prune.inventory.gather import gather
 from prune.inventory.opening import open_site
 from prune.inventory.site import Site
@@ -20,15 +20,12 @@ from prune.journal.own import marking
 from prune.model import Attention, Candidate, Copy, Health, Inventory, PointerState
 from prune.settings.schema import RunSettings, Settings
 from prune.stores.there import is_there
+from prune.unresumable import none_left
 
 StrPath = str | os.PathLike[str]
 Notify = Callable[[Skipped], object]
 _ATTEMPTS = 5
 _NEVER_NS = -(1 << 62)  # as guards.in_flight: nothing counts as being written, its raw health is asked for
-_HIDING = frozenset({
-    "replica-unreachable", "replica-vanished", "volume-changed", "layout-ambiguous", "listing-incomplete",
-    "control-unusable",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ def find(run: RunSettings, terms: Terms, journal: Journal) -> Resumption:
     with searching(run, terms, journal) as search:
         for copy in search.usable():
             return answer(search, copy)
-        error = none_left(search, terms)
+        error = none_left(search, journal, min_step=terms.min_step, expect=terms.expect)
         trainer = _trainer(search)
         attention = (*_standing(search), *_loud(trainer))
         return Resumption(run.name, error=error, skipped=tuple(search.skipped), trainer=trainer, attention=attention)
@@ -182,39 +179,6 @@ def answer(search: Search, copy: Copy) -> Resumption:
     trainer = _trainer(search)
     attention = (*_standing(search), *_pointers(search.inventory, site, copy), *_loud(trainer))
     return Resumption(site.run.name, candidate, copy, None, skipped, trainer, attention)
-
-
-def none_left(search: Search, terms: Terms) -> PruneError:
-    """Why there is nothing to resume from."""
-    inventory, run = search.inventory, search.checking.site.run
-    hiding = [each.detail for each in inventory.blocks if each.block in _HIDING]
-    hiding += [each.detail for each in inventory.attention if each.kind in _HIDING]
-    if hiding:
-        return Blocked(f"{run.name}: found nothing to resume from, and could not look everywhere: {hiding[0]}")
-    if search.skipped:
-        newest = search.skipped[0]
-        return Damaged(
-            f"{run.name}: {len(search.skipped)} checkpoints were found and none is usable; the newest, step "
-            f"{newest.step} on {newest.replica}, is {newest.health}: {newest.detail or 'no reason is known'}",
-            mend="`prune verify` tells what is wrong with each; a mirror may hold a good copy",
-        )
-    if inventory.copies:
-        return Damaged(f"{run.name}: no checkpoint at or above step {terms.min_step}; the newest is "
-                       f"{max(inventory.copies)}")  # fmt: skip
-    if not all(replica.listed for replica in inventory.replicas):
-        return Blocked(f"{run.name}: nothing to resume from was found, and not every replica could be listed")
-    held = [replica.name for replica in inventory.replicas if replica.ever_held]
-    if held:
-        return Blocked(f"{run.name}: {held[0]} held checkpoints before and holds none now",
-                       mend="`prune undo` puts back what is still in the trash")  # fmt: skip
-    apart = next((pick for pick in inventory.picks.values() if pick.apart), None)
-    if apart is not None:
-        return Damaged(f"{run.name}: no step is there to be named, and yet it is no new run: the trainer itself would "
-                       f"resume from {apart.path} ({apart.how})", mend="let the trainer find it by itself")  # fmt: skip
-    if terms.expect:
-        return Damaged(f"{run.name}: there is no checkpoint, and one was expected",
-                       mend="no replica ever held one, as far as can be told")  # fmt: skip
-    return NothingYet(f"{run.name}: a new run: no replica ever held a checkpoint")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import prune
 from prune.candidates import Skipped
 from prune.control import Control
 from prune.control.volume import Held, Volume
+from prune.deletion.undo import adopt
 from prune.errors import Blocked, Damaged, Failed, NothingYet
 from prune.journal import open_journal
 from prune.layouts import detect
@@ -191,6 +193,29 @@ def test_an_empty_root_is_a_new_run(tmp_path: Path) -> None:
 
     with pytest.raises(NothingYet):
         prune.resume(tmp_path / "P")
+
+
+def test_a_root_that_history_knows_and_that_is_empty_now_is_no_new_run_until_it_is_adopted(
+    tmp_path: Path, state: str
+) -> None:
+    root, mirror = step_files(tmp_path / "P", range(1, 6)), tmp_path / "M"
+    mirrored(root, mirror)
+    run = run_of(root, mirror, last=2)
+    journal = tmp_path / "state/prune.db"
+    applied(run, journal)
+    for place in (root, mirror):
+        place.rename(tmp_path / f"{place.name} is not mounted")
+        place.mkdir()
+
+    found = asked(run, state)
+    assert isinstance(found.error, Blocked)
+    assert "is its disk mounted" in str(found.error)
+    assert isinstance(asked(run_of(tmp_path / "M", last=2), state).error, NothingYet), "nobody trained there"
+
+    for name in ("primary", "mirror"):
+        with closing(open_journal(state, write=True)) as opened:
+            adopt(run, name, now_ns=0, wait_ns=0, journal=opened)
+    assert isinstance(asked(run, state).error, NothingYet)
 
 
 def test_a_killed_first_save_is_still_a_new_run(tmp_path: Path) -> None:

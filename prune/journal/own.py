@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from prune.inventory.site import Site
 
 MARKS = ("root", "volume")
+ABOUT_COPIES = ("deleted", "undone", "fallback", "damage", "mirrored", "published", "sealed")
+MANY = 1000
 
 
 def marking(journal: Journal, site: Site) -> Journal:
@@ -25,6 +27,19 @@ def of_one_run(events: Iterable[Event], root: str, volume: str | None) -> list[E
     """Those of the run whose primary is this root, or this volume wherever it was then; and those that tell neither."""
     place = _place(root)
     return [event for event in events if _fits(event, place, volume)]
+
+
+def last_step_told(journal: Journal, site: Site) -> Event | None:
+    """The last event about a checkpoint where the run's primary is, for a root that has no record of its own.
+
+    One that has a record, such as a volume adopted as a new one, speaks for itself.
+    """
+    primary = site.primary
+    if primary.volume is not None:
+        return None
+    place = _place(primary.settings.root)
+    events = journal.history(site.run.name, kinds=ABOUT_COPIES, limit=MANY)
+    return next((event for event in events if event.step is not None and event.data.get("root") == place), None)
 
 
 def _place(root: str) -> str:

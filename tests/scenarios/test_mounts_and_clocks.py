@@ -77,7 +77,8 @@ def test_a_primary_whose_disk_is_not_mounted_costs_the_mirror_nothing(tmp_path: 
     assert (done.code, done.blocked, done.deleted) == (3, "replica-vanished", set())
     assert snapshot(mirror) == before
     assert (resumed.code, resumed.out) == (0, f"{mirror}/step_0008.pt\n")
-    assert alone.code == 6, "without its mirror an empty directory that nobody ever knew is a new run"
+    assert alone.code == 3, "history knows of checkpoints there, so that the empty directory is no new run"
+    assert "is its disk mounted?" in alone.err
 
 
 def test_a_disk_taken_away_in_the_middle_of_a_pass_ends_it(on_a_disk, tmp_path: Path) -> None:
