@@ -234,7 +234,7 @@ class Checking:
 def manifests_for(replica: OpenReplica, copy: Copy, members: Members) -> tuple[list[Manifest], str | None]:
     """The manifest in force and, after it, one that a dead publisher was about to install; and what is wrong."""
     manifest, trouble = manifest_of(replica, copy)
-    upcoming = upcoming_of(replica, copy, members)
+    upcoming = upcoming_of(replica, copy, members, alone=manifest is None)
     return [each for each in (manifest, upcoming) if each is not None], trouble
 
 

@@ -190,6 +190,10 @@ class Control:
         except FileNotFoundError:
             return None
 
+    def upcoming_ns(self, name: str) -> int:
+        """The time that a manifest about to be installed carries: when its data were last written. Raises OSError."""
+        return self.folder.stat(f"manifests/{name}.json.next").mtime_ns
+
     def write_manifest(self, name: str, data: bytes) -> None:
         self._need("manifests")
         self.folder.write_atomic(f"manifests/{name}.json", data)

@@ -78,7 +78,7 @@ def judge(replica: OpenReplica, layout: Layout, copy: Copy, *, now_ns: int, fres
         leans_on=leans_on(replica.root, members),
     )
     manifest, trouble = manifest_of(replica, copy)
-    upcoming = upcoming_of(replica, copy, members)
+    upcoming = upcoming_of(replica, copy, members, alone=manifest is None)
     if upcoming is not None and (manifest is None or not fits(manifest, sizes(members))):
         manifest, trouble = upcoming, None
     if manifest is not None:
@@ -150,24 +150,34 @@ def manifest_of(replica: OpenReplica, copy: Copy) -> tuple[Manifest | None, str 
     return _together(found, copy), None
 
 
-def upcoming_of(replica: OpenReplica, copy: Copy, members: Members) -> Manifest | None:
+def upcoming_of(replica: OpenReplica, copy: Copy, members: Members, *, alone: bool) -> Manifest | None:
     """The manifest that a publisher was about to install for what stands here, by the lengths of the files.
 
     It died after the data got their name and before the manifest got its own. One that is torn, or speaks of data
-    that never got their name, says nothing.
+    that never got their name, says nothing. ``alone``: no other manifest speaks of the copy, so that this one, if it
+    were of other data, would make damage of what is whole: then its time must be that of the data, too.
     """
     if replica.control is None:
         return None
     found: list[Manifest] = []
     for path in copy.paths:
         try:
-            text = replica.control.manifest_text(path.rpartition("/")[2], upcoming=True)
+            name = path.rpartition("/")[2]
+            text = replica.control.manifest_text(name, upcoming=True)
             if text is not None:
                 found.append(parse_manifest(text))
+            if text is not None and alone and not _of_these(found[-1], members, replica.control.upcoming_ns(name)):
+                return None
         except (ValueError, OSError):
             continue
     manifest = _together(found, copy)
     return manifest if manifest is not None and fits(manifest, sizes(members)) else None
+
+
+def _of_these(manifest: Manifest, members: Members, data_ns: int) -> bool:
+    """Whether a manifest that waits was made of what stands here, by the time that it carries."""
+    times = [members.files[file.path].mtime_ns for file in manifest.files if file.path in members.files]
+    return max(times, default=0) == data_ns
 
 
 def _together(found: list[Manifest], copy: Copy) -> Manifest | None:

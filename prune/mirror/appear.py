@@ -219,6 +219,7 @@ def _companions(build: Build, manifest: Manifest) -> list[tuple[Companion, bytes
             continue
         name = place.path.rpartition("/")[2]
         own = Manifest(name, manifest.step, manifest.created_at_ns, files)
-        companion = Companion(control.folder, f"manifests/{name}{NEXT}", f"manifests/{name}.json")
+        written = max(build.members.files[f.path].mtime_ns for f in files)
+        companion = Companion(control.folder, f"manifests/{name}{NEXT}", f"manifests/{name}.json", written)
         found.append((companion, serialise(own)))
     return found

@@ -16,7 +16,17 @@ from prune.control import Control
 from prune.errors import Busy, Failed, PruneError, UsageError
 from prune.model import Kind
 from prune.publish.claim import Part, claim
-from prune.publish.install import NEXT, Companion, Told, make_public, manifest_bytes, manifest_of, step_of
+from prune.publish.install import (
+    NEXT,
+    Companion,
+    Told,
+    finish_for_the_dead,
+    make_public,
+    manifest_bytes,
+    manifest_of,
+    newest_file,
+    step_of,
+)
 from prune.publish.target import (
     StrPath,
     Target,
@@ -144,11 +154,12 @@ def _finish(stage: _Stage, *, step: int | None, manifest: bool) -> None:
         raise _taken_over(target)  # what is left of it may be half
     with LocalRoot(os.path.dirname(stage.tree)) as above:
         found = settle_tree(above, target.name)
-        newest = above.measure(target.name).mtime_ns or 0
+        newest, data_ns = above.measure(target.name).mtime_ns or 0, newest_file(above, target.name)
     companions: dict[Companion, bytes] = {}
     if manifest and step is not None:
         files = {f"{target.relative}/{path}": each for path, each in found.items()}
-        companions[manifest_of(control, target)] = manifest_bytes(target, files, step, newest)
+        finish_for_the_dead(control, target)
+        companions[manifest_of(control, target, data_ns)] = manifest_bytes(target, files, step, newest)
     make_public(target, stage.appear, companions)
     if not manifest:
         control.remove_manifest(target.name)

@@ -16,6 +16,7 @@ from prune.publish.install import (
     SIDECAR,
     Companion,
     Told,
+    finish_for_the_dead,
     make_public,
     manifest_bytes,
     manifest_of,
@@ -109,7 +110,9 @@ def _finish(part: Part, written: Hashed, control: Control | None, *, step: int |
     companions: dict[Companion, bytes] = {}
     if control is not None and step is not None:
         newest = os.fstat(part.fd).st_mtime_ns
-        companions[manifest_of(control, target)] = manifest_bytes(target, {target.relative: written}, step, newest)
+        finish_for_the_dead(control, target)
+        said = manifest_bytes(target, {target.relative: written}, step, newest)
+        companions[manifest_of(control, target, newest)] = said
     if sidecar:
         companions[sidecar_of(target)] = render({target.name: written.sha256})
     make_public(target, lambda: _appear(part), companions)

@@ -20,6 +20,7 @@ from prune.control import Control
 from prune.errors import Failed, UsageError
 from prune.integrity.hashing import Hashed
 from prune.integrity.manifest import Manifest, ManifestFile, serialise
+from prune.model import Kind
 from prune.publish.target import PART, Target
 from prune.stores.local import LocalRoot
 
@@ -34,6 +35,7 @@ class Companion:
     folder: LocalRoot
     waiting: str
     final: str
+    data_ns: int | None = None  # when its data were last written: by it one that waits is known to speak of them
 
     def write(self, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,6 +44,9 @@ class Companion:
         with file:
             file.write(data)
             file.flush()
+            if self.data_ns is not None:
+                with contextlib.suppress(OSError):  # without times it speaks of nothing before it has its name
+                    os.utime(file.fileno(), ns=(self.data_ns, self.data_ns))
             os.fsync(file.fileno())
         self._sync()
 
@@ -57,8 +62,28 @@ class Companion:
         self.folder.fsync(self.final.rpartition("/")[0])
 
 
-def manifest_of(control: Control, target: Target) -> Companion:
-    return Companion(control.folder, f"manifests/{target.name}{NEXT}", f"manifests/{target.name}.json")
+def manifest_of(control: Control, target: Target, data_ns: int | None = None) -> Companion:
+    return Companion(control.folder, f"manifests/{target.name}{NEXT}", f"manifests/{target.name}.json", data_ns)
+
+
+def finish_for_the_dead(control: Control, target: Target) -> None:
+    """Gives its name to the manifest of what stands, where the publisher died right before: the next one that waits
+    would replace it, and might never be public."""
+    waiting = manifest_of(control, target)
+    try:
+        data_ns = newest_file(target.parent, target.name)
+        if data_ns > 0 and control.folder.stat(waiting.waiting).mtime_ns == data_ns:
+            waiting.install()
+    except FileNotFoundError:
+        return  # nothing stands there, or nothing waits
+
+
+def newest_file(root: LocalRoot, path: str) -> int:
+    """When the newest file of an entry was written; 0 where it holds none."""
+    top = root.stat(path)
+    if top.kind is not Kind.DIR:
+        return top.mtime_ns
+    return max((status.mtime_ns for _, status in root.walk(path) if status.kind is Kind.FILE), default=0)
 
 
 def sidecar_of(target: Target) -> Companion:

@@ -18,8 +18,15 @@ from pathlib import Path
 import pytest
 
 import prune
+import prune.publish.directory as directory_module
+import prune.publish.file as file_module
+import prune.publish.install as install_module
 from prune.errors import Failed
+from prune.model import Health
+from prune.settings.schema import Guards
+from prune.verify import verify
 from tests.publish.looking import manifests, names, one_manifest_fits, staged
+from tests.runs import run_of, settings_of
 
 SIZE = 3 << 20
 NAME = "step-10"
@@ -234,3 +241,62 @@ def test_a_disk_without_inodes_leaves_no_final_name(small_disk: Path) -> None:
     with pytest.raises(Failed, match="No space left"), prune.publish(small_disk / "step_1.pt") as file:
         file.write(b"a")
     assert names(small_disk) == before
+
+
+def dies(path: Path, data: bytes, *, before_the_name: bool) -> None:
+    """Publishes in a process that is killed right before, or right after, the data get their final name."""
+    child = os.fork()
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        return
+
+    def kill(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if before_the_name:
+        file_module._appear = directory_module._Stage.appear = kill  # type: ignore[method-assign]
+    else:
+        install_module.Companion.install = kill  # type: ignore[method-assign]
+    try:
+        save(path, data)
+    finally:
+        os._exit(1)
+
+
+def save(path: Path, data: bytes) -> None:
+    if path.suffix:
+        with prune.publish(path, step=10) as file:
+            file.write(data)
+    else:
+        with prune.publish_directory(path, step=10) as folder:
+            (folder / "model.bin").write_bytes(data)
+
+
+def judged(path: Path) -> Health:
+    state = path.parent.parent / "state.db"
+    (copy,) = verify(settings_of(run_of(path.parent, guards=Guards(in_flight=0)), state=state))[0].copies
+    assert copy.health is not None
+    return copy.health
+
+
+@pytest.mark.parametrize("name", ["step_10.bin", "step-10"])
+def test_a_second_kill_does_not_part_a_checkpoint_from_its_manifest(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    save(path, b"a" * 1000)
+    dies(path, b"b" * 1000, before_the_name=False)
+    dies(path, b"c" * 1000, before_the_name=True)
+
+    assert judged(path) is Health.INTACT
+
+
+@pytest.mark.parametrize("name", ["step_10.bin", "step-10"])
+def test_the_manifest_of_a_save_that_never_appeared_makes_no_damage_of_an_older_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    within = path if path.suffix else path / "model.bin"
+    within.parent.mkdir(exist_ok=True)
+    within.write_bytes(b"a" * 1000)
+    dies(path, b"b" * 1000, before_the_name=True)
+
+    assert judged(path) is Health.UNVERIFIED
