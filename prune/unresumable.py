@@ -5,8 +5,7 @@ from __future__ import annotations
 from prune.candidates import Search
 from prune.errors import Blocked, Damaged, NothingYet, PruneError
 from prune.journal import Journal
-from prune.journal.own import last_step_told
-from prune.report.times import iso
+from prune.journal.own import missed
 
 _HIDING = frozenset({
     "replica-unreachable", "replica-vanished", "volume-changed", "layout-ambiguous", "listing-incomplete",
@@ -41,13 +40,10 @@ def none_left(search: Search, journal: Journal, *, min_step: int | None, expect:
     if apart is not None:
         return Damaged(f"{run.name}: no step is there to be named, and yet it is no new run: the trainer itself would "
                        f"resume from {apart.path} ({apart.how})", mend="let the trainer find it by itself")  # fmt: skip
-    told = last_step_told(journal, search.checking.site)
-    if told is not None:
-        return Blocked(
-            f"{run.name}: {run.primary.root} holds no checkpoint and no record of any, and history tells of step "
-            f"{told.step} there ({told.kind}, {iso(told.at_ns)}): is its disk mounted?",
-            mend=f"mount it; where training begins anew on an empty volume: prune adopt {run.primary.name}",
-        )
+    vanished = missed(journal, search.checking.site)
+    if vanished is not None:
+        mend = f"mount it; where training begins anew on an empty volume: prune adopt {run.primary.name}"
+        return Blocked(f"{run.name}: {vanished}", mend=mend)
     if expect:
         return Damaged(f"{run.name}: there is no checkpoint, and one was expected",
                        mend="no replica ever held one, as far as can be told")  # fmt: skip

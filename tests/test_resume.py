@@ -207,15 +207,18 @@ def test_a_root_that_history_knows_and_that_is_empty_now_is_no_new_run_until_it_
         place.rename(tmp_path / f"{place.name} is not mounted")
         place.mkdir()
 
-    found = asked(run, state)
+    found, outcome = asked(run, state), applied(run, journal)
     assert isinstance(found.error, Blocked)
     assert "is its disk mounted" in str(found.error)
+    assert outcome.blocked is not None
+    assert outcome.blocked.block == "replica-vanished"
     assert isinstance(asked(run_of(tmp_path / "M", last=2), state).error, NothingYet), "nobody trained there"
 
     for name in ("primary", "mirror"):
         with closing(open_journal(state, write=True)) as opened:
             adopt(run, name, now_ns=0, wait_ns=0, journal=opened)
     assert isinstance(asked(run, state).error, NothingYet)
+    assert applied(run, journal).blocked is None
 
 
 def test_a_killed_first_save_is_still_a_new_run(tmp_path: Path) -> None:

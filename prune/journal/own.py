@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from prune.journal.base import Event, Journal
+from prune.report.times import iso
 from prune.settings.roots import is_url
 
 if TYPE_CHECKING:
@@ -29,17 +30,23 @@ def of_one_run(events: Iterable[Event], root: str, volume: str | None) -> list[E
     return [event for event in events if _fits(event, place, volume)]
 
 
-def last_step_told(journal: Journal, site: Site) -> Event | None:
-    """The last event about a checkpoint where the run's primary is, for a root that has no record of its own.
+def missed(journal: Journal, site: Site) -> str | None:
+    """For a run without any checkpoint: a sentence where history tells of some where its primary is.
 
-    One that has a record, such as a volume adopted as a new one, speaks for itself.
+    A root that has a record of its own, such as a volume adopted as a new one, speaks for itself.
     """
     primary = site.primary
     if primary.volume is not None:
         return None
     place = _place(primary.settings.root)
     events = journal.history(site.run.name, kinds=ABOUT_COPIES, limit=MANY)
-    return next((event for event in events if event.step is not None and event.data.get("root") == place), None)
+    last = next((event for event in events if event.step is not None and event.data.get("root") == place), None)
+    if last is None:
+        return None
+    return (
+        f"{primary.settings.root} holds no checkpoint and no record of any, and history tells of step {last.step} "
+        f"there ({last.kind}, {iso(last.at_ns)}): is its disk mounted?"
+    )
 
 
 def _place(root: str) -> str:
