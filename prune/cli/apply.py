@@ -92,11 +92,12 @@ def _carried_out(
 
         return engine.apply(settings, reviewed=reviewed, conduct=conduct)
     from prune.fleet import work
+    from prune.report.lines import printable
 
     def hear(run: RunOutcome) -> None:
         if screen.verbose or run.blocked or run.failed:
             said = f"blocked: {run.blocked.detail}" if run.blocked else f"{len(run.deleted)} copies deleted"
-            screen.note(f"{run.run}: {said}")
+            screen.note(printable(f"{run.run}: {said}"))
 
     return work.apply(cluster, settings, reviewed=reviewed, conduct=conduct, hear=hear)
 

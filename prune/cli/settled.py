@@ -23,6 +23,7 @@ def settle(
     One run's trouble never stops another's.
     """
     from prune.journal import open_journal
+    from prune.report.lines import printable
 
     journal = open_journal(settings.state, write=True)
     codes, documents, count = [0], [], 0
@@ -31,7 +32,7 @@ def settle(
         try:
             done = act(run, journal)
         except Blocked as error:
-            screen.warn(f"prune: {run.name}: blocked: {error}")
+            screen.warn(f"prune: {printable(f'{run.name}: blocked: {error}')}")
             document["blocked"] = {"block": error.block, "replica": error.replica, "detail": str(error)}
             codes.append(BLOCKED)
         else:

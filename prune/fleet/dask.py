@@ -43,9 +43,15 @@ def cluster(address: str) -> Iterator[Cluster]:
     """A cluster by its scheduler's address. Raises UsageError where none answers, or its workers cannot do the work."""
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError as error:
         raise UsageError(f"--dask needs Dask, which is not installed: {error}", mend="pip install 'ckpt-prune[dask]'")
     _quieten()
+    try:
+        get_address_host_port(address)  # a client of what is no address is half made, and complains when it goes
+    except ValueError as error:
+        raise UsageError(f"--dask {address}: this is no scheduler's address: {error}",
+                         mend="write tcp://HOST:8786") from None  # fmt: skip
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

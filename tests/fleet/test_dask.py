@@ -136,6 +136,14 @@ def test_without_a_scheduler_or_workers_it_is_one_sentence(
         alone.close()
 
 
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786", "tcp://127.0.0.1", "tcp://host:abc"])
+def test_what_is_no_address_of_a_scheduler_is_refused_at_once_in_one_sentence(config: Path, address: str) -> None:
+    done = prune("plan", "--config", config, "--dask", address)
+    assert done.code == 2
+    assert f"--dask {address}: this is no scheduler's address" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_worker_of_another_version_is_refused(config: Path, tmp_path: Path) -> None:
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "sitecustomize.py").write_text("import prune; prune.__version__ = '0.0.1'\n")
