@@ -299,3 +299,31 @@ def _sidecars(root: Path, paths: list[Path]) -> None:
     shutil.copystat(paths[0], sums)
     newest = max(file.stat().st_mtime_ns for file in files)
     os.utime(sums, ns=(newest, newest))
+
+
+def test_a_sealed_step_of_several_files_that_lost_one_is_broken(tmp_path: Path, state: Path) -> None:
+    primary = unpack("sb3_callback", tmp_path)
+    for path in primary.glob("*_steps.*"):
+        if "_100_" not in path.name:
+            path.unlink()
+    seal_all(settings_of(run_of(primary), state=state))
+    assert health_of(found(primary, state)) == {100: Health.INTACT}
+    (primary / "rl_model_vecnormalize_100_steps.pkl").unlink()
+
+    (copy,) = found(primary, state).copies
+
+    assert copy.health is Health.BROKEN
+    assert "rl_model_vecnormalize_100_steps.pkl: missing" in (copy.detail or "")
+
+
+def test_a_file_of_a_sealed_step_that_got_another_name_is_not_lost(tmp_path: Path, state: Path) -> None:
+    """Names that carry a metric change; what was sealed under the old one is no part of the step."""
+    primary = unpack("keras_epochs", tmp_path)
+    seal_all(settings_of(run_of(primary), state=state), sidecar=True)
+    for end in ("", ".sha256"):
+        (primary / f"model.12-0.20.keras{end}").rename(primary / f"model.12-0.19.keras{end}")
+    seal_all(settings_of(run_of(primary), state=state), sidecar=True)
+    for path in primary.glob("*.sha256"):
+        age(path, 7200)
+
+    assert health_of(found(primary, state))[12].restorable

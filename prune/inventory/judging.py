@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from prune.control import Control
 from prune.integrity.files import sizes
 from prune.integrity.manifest import Manifest, content_digest, fits, is_void, judge_by_manifest
 from prune.integrity.manifest import parse as parse_manifest
@@ -135,19 +136,32 @@ def settle_age(copy: Copy, now_ns: int, fresh_ns: int) -> Copy:
 def manifest_of(replica: OpenReplica, copy: Copy) -> tuple[Manifest | None, str | None]:
     """The manifest that speaks of this copy, and what is wrong with one that cannot be read.
 
-    Files of one step that were published one by one have a manifest each: together they are the copy's.
+    Files of one step that were published one by one have a manifest each: together they are the copy's. One of a file
+    that is gone belongs to them where it was made in the same instant, as all are when a step is sealed or mirrored.
     """
     if replica.control is None:
         return None, None
-    found: list[Manifest] = []
-    for path in copy.paths:
-        try:
-            text = replica.control.manifest_text(path.rpartition("/")[2])
-            if text is not None:
-                found.append(parse_manifest(text))
-        except (ValueError, OSError) as error:
-            return None, f"its manifest cannot be read: {error}"
+    try:
+        found = list(_manifests(replica.control, (path.rpartition("/")[2] for path in copy.paths)))
+        lost = replica.listing.lost.get(copy.step, []) if replica.listing is not None and found else []
+        found += [each for each in _manifests(replica.control, lost) if _made_with(each, found)]
+    except (ValueError, OSError) as error:
+        return None, f"its manifest cannot be read: {error}"
     return _together(found, copy), None
+
+
+def _made_with(lost: Manifest, found: Sequence[Manifest]) -> bool:
+    """Whether the manifest of a file that is gone was made with these, and the file has not just another name now."""
+    content = {file.sha256 for manifest in found for file in manifest.files}
+    with_it = any(manifest.created_at_ns == lost.created_at_ns for manifest in found)
+    return with_it and not any(file.sha256 in content for file in lost.files)
+
+
+def _manifests(control: Control, names: Iterable[str]) -> Iterator[Manifest]:
+    for name in names:
+        text = control.manifest_text(name)
+        if text is not None:
+            yield parse_manifest(text)
 
 
 def upcoming_of(replica: OpenReplica, copy: Copy, members: Members, *, alone: bool) -> Manifest | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from prune.layouts.base import Claim, Part, RootView
+from prune.layouts.base import Claim, Entry, Kind, Layout, Part, RootView
 from prune.layouts.listing import Listing as Claims
 
 
@@ -17,6 +18,7 @@ class Listing:
     foreign: int
     view: RootView | None = None  # None: no layout knows this root
     remains: dict[int, list[Claim]] = field(default_factory=dict)  # sidecars whose payload is gone, by step
+    lost: dict[int, list[str]] = field(default_factory=dict)  # names that have a manifest and are gone, by step
 
 
 def group(claims: Claims) -> Listing:
@@ -35,3 +37,14 @@ def group(claims: Claims) -> Listing:
             foreign += len(members)
             remains[step] = steps.pop(step)
     return Listing(steps, temporaries, foreign, claims.view, remains)
+
+
+def lost(layout: Layout, claims: Iterable[Claim], sealed: Iterable[str]) -> dict[int, list[str]]:
+    """Names of a step's files that have a manifest and do not stand there; ``sealed`` are all that have one."""
+    standing = {claim.path.rpartition("/")[2] for claim in claims}
+    found: dict[int, list[str]] = {}
+    for name in sorted(set(sealed) - standing):
+        claim = layout.claim(Entry(name, Kind.FILE))
+        if claim is not None and claim.step is not None and claim.part in (Part.PAYLOAD, Part.SIDECAR):
+            found.setdefault(claim.step, []).append(name)
+    return found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prune.control import Control
 from prune.inventory.gathering import Gathering
-from prune.inventory.listing import Listing, group
+from prune.inventory.listing import Listing, group, lost
 from prune.inventory.opening import read_space
 from prune.inventory.site import OpenReplica
+from prune.layouts.base import Layout
+from prune.layouts.listing import Listing as Claims
 from prune.layouts.listing import read_root
 from prune.model import Attention, Block, Temporary
 
@@ -31,12 +35,21 @@ def list_replica(work: Gathering, replica: OpenReplica) -> None:
     replica.listing = group(found)
     if replica.in_store:
         _as_in_a_store(work, replica)
+    elif replica.control is not None and any(len(claims) > 1 for claims in replica.listing.steps.values()):
+        replica.listing = replace(replica.listing, lost=_lost(site.layout, replica.control, found))
     collision = site.layout.collisions(found.view.claims)
     if collision is not None:
         site.blocks.append(
             Block("layout-ambiguous", replica.name, f"{collision}; move one of them away, or name the run's names with "
                   'layout = "custom" and a pattern')
         )  # fmt: skip
+
+
+def _lost(layout: Layout, control: Control, found: Claims) -> dict[int, list[str]]:
+    try:
+        return lost(layout, found.view.claims, control.manifest_names())
+    except OSError:
+        return {}  # that manifests cannot be listed is told where they are read
 
 
 def _as_in_a_store(work: Gathering, replica: OpenReplica) -> None:
