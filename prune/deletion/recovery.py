@@ -8,7 +8,7 @@ plan of what stands now has nothing against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from prune.control import record
@@ -48,20 +48,20 @@ def recover(site: Site, *, now_ns: int) -> Recovered:
     for together in _by_id(site).values():
         died = any(withdrawal.state == "intent" or _unlooked(withdrawal) for _, withdrawal in together)
         for where in together:
-            _settle(where, result, died, repaired_until_ns=now_ns + site.run.guards.repaired)
+            _settle(where, result, died, now_ns=now_ns, repaired_ns=site.run.guards.repaired)
     for replica in site.replicas:
         _tidy(replica, result)
     return result
 
 
-def _settle(where: Where, result: Recovered, died: bool, *, repaired_until_ns: int) -> None:
+def _settle(where: Where, result: Recovered, died: bool, *, now_ns: int, repaired_ns: int) -> None:
     withdrawal = where[1]
     if withdrawal.state == "purging":
         _finish(where, result)
     elif died and withdrawal.why == REPAIRED:
-        _repaired(where, result, repaired_until_ns)
+        _repaired(where, result, now_ns, repaired_ns)
     elif died:
-        _back(where, result)
+        _back(where, result, now_ns)
 
 
 def finish_due(site: Site, plan: RunPlan, held: Collection[int], *, now_ns: int) -> Recovered:
@@ -75,9 +75,11 @@ def finish_due(site: Site, plan: RunPlan, held: Collection[int], *, now_ns: int)
         if not all(withdrawal.state == "withdrawn" and _due(withdrawal, now_ns) for _, withdrawal in together):
             continue
         if together[0][1].step in held or any(trash.misfit(*where) for where in together):
-            _each(together, result, _back)
+            for where in together:
+                _back(where, result, now_ns)
         elif plan.resume_candidate is not None:
-            _each(together, result, _finish)
+            for where in together:
+                _finish(where, result)
     for replica in site.replicas:
         _tidy(replica, result)
     return result
@@ -101,28 +103,36 @@ def _unlooked(withdrawal: Withdrawal) -> bool:
     return withdrawal.state == "withdrawn" and withdrawal.until_ns is None
 
 
-def _each(together: list[Where], result: Recovered, settle: Callable[[Where, Recovered], None]) -> None:
-    for where in together:
-        settle(where, result)
-
-
-def _back(where: Where, result: Recovered) -> None:
+def _back(where: Where, result: Recovered, now_ns: int) -> None:
     replica, withdrawal = where
     assert replica.control is not None
     if _step_is_gone(replica, withdrawal):
-        _keep_for_a_person(where, result)
+        _keep_for_a_person(where, result, now_ns)
         return
     trouble = trash.put_back(replica, withdrawal)
     if trouble is not None:
         result.failed.append((withdrawal.step, replica.name, trouble))
-        return
     try:
+        if trouble is not None:
+            not_back(where, now_ns)
+            return
         replica.control.append_record(record.back_line(withdrawal.id))
         replica.control.lift(stones_of(replica, withdrawal))
     except OSError as error:
         result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
         return
     result.back.append((withdrawal.step, replica.name))
+
+
+def not_back(where: Where, now_ns: int) -> None:
+    """The record learns what becomes of a copy that could not be put back. Raises OSError.
+
+    Where its name was taken meanwhile it waits for a person. Any other trouble may pass: the next pass tries again.
+    """
+    replica, withdrawal = where
+    assert replica.control is not None
+    until = now_ns + CONFLICT_KEPT_NS if trash.taken(replica, withdrawal) else None
+    replica.control.append_record(record.withdrawn_line(withdrawal.id, until))
 
 
 def _step_is_gone(replica: OpenReplica, withdrawal: Withdrawal) -> bool:
@@ -136,16 +146,16 @@ def _step_is_gone(replica: OpenReplica, withdrawal: Withdrawal) -> bool:
         return False
 
 
-def _keep_for_a_person(where: Where, result: Recovered) -> None:
+def _keep_for_a_person(where: Where, result: Recovered, now_ns: int) -> None:
     replica, withdrawal = where
     assert replica.control is not None
     try:
-        replica.control.append_record(record.withdrawn_line(withdrawal.id, withdrawal.at_ns + CONFLICT_KEPT_NS))
+        replica.control.append_record(record.withdrawn_line(withdrawal.id, now_ns + CONFLICT_KEPT_NS))
     except OSError as error:
         result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
 
 
-def _repaired(where: Where, result: Recovered, until_ns: int) -> None:
+def _repaired(where: Where, result: Recovered, now_ns: int, repaired_ns: int) -> None:
     """A repair that died before its end.
 
     Its name shows the old copy or the new one, and what lies in the trash is the other: it waits there for its time.
@@ -153,19 +163,14 @@ def _repaired(where: Where, result: Recovered, until_ns: int) -> None:
     """
     replica, withdrawal = where
     assert replica.control is not None
-    assert replica.root is not None
     try:
-        both = any(
-            replica.root.exists(path) and replica.control.folder.exists(f"trash/{name}")
-            for path, name in withdrawal.moves
-        )
-        if both:
-            replica.control.append_record(record.withdrawn_line(withdrawal.id, until_ns))
+        if trash.taken(replica, withdrawal):
+            replica.control.append_record(record.withdrawn_line(withdrawal.id, now_ns + repaired_ns))
             return
     except OSError as error:
         result.failed.append((withdrawal.step, replica.name, f"{replica.control.path}: {error.strerror}"))
         return
-    _back(where, result)
+    _back(where, result, now_ns)
 
 
 def _finish(where: Where, result: Recovered) -> None:

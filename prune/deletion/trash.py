@@ -83,6 +83,14 @@ def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     return None
 
 
+def taken(replica: OpenReplica, withdrawal: Withdrawal) -> bool:
+    """Whether something stands again under a name whose withdrawn entry is still in the trash. Raises OSError."""
+    assert replica.control is not None
+    assert replica.root is not None
+    root, folder = replica.root, replica.control.folder
+    return any(root.exists(path) and folder.exists(f"trash/{name}") for path, name in withdrawal.moves)
+
+
 def times_as_before(replica: OpenReplica, withdrawal: Withdrawal) -> None:
     """Gives the directories that parts were taken out of, or put back into, the mtimes they had.
 

@@ -15,7 +15,7 @@ from prune.control import record
 from prune.control.record import Withdrawal
 from prune.control.tombstones import Tombstone
 from prune.deletion import objects, trash
-from prune.deletion.recovery import CONFLICT_KEPT_NS
+from prune.deletion.recovery import not_back
 from prune.inventory.site import OpenReplica, Site
 from prune.model import Copy, Kind, StepPlan
 from prune.stores.local import LocalRoot
@@ -273,7 +273,6 @@ def _put_back(going: Going) -> None:
             control.append_record(record.back_line(going.withdrawal.id))
             control.lift(stones(going))
         else:
-            until = going.withdrawal.at_ns + CONFLICT_KEPT_NS
-            control.append_record(record.withdrawn_line(going.withdrawal.id, until))
+            not_back((going.replica, going.withdrawal), going.withdrawal.at_ns)
     except OSError as error:
         going.error = going.error or f"{control.path}: {error.strerror}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -13,9 +14,11 @@ import pytest
 from prune import holds
 from prune.control import Control, record
 from prune.deletion import undo
+from prune.deletion.sweep import Sweep
 from prune.journal import NoJournal
 from prune.model import RunOutcome
-from prune.settings.schema import HOUR
+from prune.settings.schema import DAY, HOUR
+from prune.stores.local import LocalRoot
 from tests.runs import applied, planned, run_of
 from tests.trees.build import age, mirrored, names, step_dirs
 
@@ -106,6 +109,40 @@ def test_a_recovery_killed_in_the_middle_of_putting_back_is_gone_on_with(killed:
     control.append_record(record.back_line(first.id))
     applied(run_of(*killed, last=2), state)
     assert [names(root) for root in killed] == [{"step-1", "step-5", "step-6"}] * 2
+
+
+def test_what_was_withdrawn_under_a_name_that_is_taken_since_is_told_once_and_waits_a_week(
+    killed: Roots, state: Path
+) -> None:
+    for root in killed:
+        step_dirs(root, [1], seconds=20_000)
+    holds.pin(run_of(*killed), 1, reason="paper", now_ns=0)
+    first, second = applied(run_of(*killed, last=2), state), applied(run_of(*killed, last=2), state)
+    assert {(failed.step, failed.replica) for failed in first.failed} == {(1, "primary"), (1, "mirror")}
+    assert not second.failed
+    assert [names(root) for root in killed] == [{"step-1", "step-5", "step-6"}] * 2
+    for root in killed:
+        (left,) = Control.open(str(root / ".prune")).trashed()
+        assert left.until_ns is not None
+        assert left.until_ns > time.time_ns() + 6 * DAY
+
+
+@pytest.mark.parametrize("grace", [0, HOUR], ids=["purged at once", "with a grace"])
+def test_what_a_passing_trouble_kept_from_being_put_back_comes_back_with_the_next_pass(
+    roots: Roots, state: Path, monkeypatch: pytest.MonkeyPatch, grace: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as troubled:
+        troubled.setattr(Sweep, "_vetoes", lambda *_: {1: "somebody opened it"})
+        troubled.setattr(LocalRoot, "rename_new", refuse)
+        outcome = applied(run_of(*roots, last=2, grace=grace), state)
+    assert {failed.step for failed in outcome.failed} == {1}
+    assert "step-1" not in names(roots[0]) | names(roots[1])
+
+    applied(run_of(*roots, last=6), state)
+    assert all("step-1" in names(root) for root in roots)
 
 
 # --- what waited in the trash for its time ---------------------------------------------------------------------------
