@@ -43,7 +43,7 @@ def cluster(address: str) -> Iterator[Cluster]:
     """A cluster by its scheduler's address. Raises UsageError where none answers, or its workers cannot do the work."""
     try:
         from distributed import Client
-        from distributed.comm import get_address_host_port
+        from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise UsageError(f"--dask needs Dask, which is not installed: {error}", mend="pip install 'ckpt-prune[dask]'")
     _quieten()
