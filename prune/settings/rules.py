@@ -36,7 +36,7 @@ class Rules:
             {**below.keep, **self.keep},
             {**below.guards, **self.guards},
             {**_inherited(below.pressure, self), **self.pressure},
-            self.final if below.final is None or self.final is None else {**below.final, **self.final},
+            None if below.final is None and self.final is None else {**(below.final or {}), **(self.final or {})},
         )
 
 

@@ -90,10 +90,12 @@ def _with_flags(rules: Rules, flags: RunFlags | None) -> Rules:
     if flags is None:
         return rules
     if flags.policy is not None:
-        rules = _policy(flags.policy, beside=os.getcwd()).over(rules)
+        rules = _policy(flags.policy, beside=os.getcwd()).over(replace(rules, final=None))
     said = flags.rules()
     top = rules_of(said, COMMAND_LINE) if said else Rules(COMMAND_LINE)
     above = Rules(rules.where, top.top, flags.keep(), flags.guards())
+    if above.keep:  # who says for this call what is kept says it of finished runs too
+        rules = replace(rules, final=None)
     return above.over(rules)
 
 

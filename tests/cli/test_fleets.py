@@ -118,3 +118,18 @@ def test_a_fleet_that_stands_still_costs_few_writes_of_history(config: Path) -> 
     journal = open_journal(f"sqlite:///{config.parent}/state.db", write=False)
     assert len(journal.history(kinds=("pass",))) == 2 * RUNS
     assert journal.broken_link() is None
+
+
+def test_a_finished_run_falls_to_its_final_policy_in_the_preview_and_when_the_plan_is_carried_out(
+    tmp_path: Path,
+) -> None:
+    root = step_files(tmp_path / "done", range(1, 6), seconds=30 * 86_400)
+    config = tmp_path / "final.toml"
+    config.write_text(
+        f'state = "sqlite:///{tmp_path}/s.db"\n[[runs]]\nname = "done"\nprimary = "{root}"\nfinished_after = "7d"\n'
+        "[runs.keep]\nlast = 4\n[runs.final]\nlast = 1\n"
+    )
+    seen = prune("plan", "--config", config, "--out", tmp_path / "plan.json")
+    assert "finished: no new step for" in seen.out
+    assert prune("apply", tmp_path / "plan.json", "--yes").code == 0
+    assert sorted(path.name for path in root.glob("*.pt")) == ["step_0005.pt"]

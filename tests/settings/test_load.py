@@ -12,7 +12,7 @@ import pytest
 from prune.errors import Blocked, UsageError
 from prune.settings import policies
 from prune.settings.load import RunFlags, load
-from prune.settings.schema import DAY, HOUR, MINUTE, Best, Share
+from prune.settings.schema import DAY, HOUR, MINUTE, Best, Keep, Share
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +129,27 @@ def test_every_key_of_a_file_is_understood(roots):
     assert (run.pressure.free_below, run.pressure.free_target, run.pressure.keep_last) == (Share(10.0), Share(20.0), 4)
     assert run.final is not None
     assert (run.final.last, run.final.best) == (1, Best("eval_loss", "min", 1))
+
+
+FINISHING = 'finished_after = "7d"\n[runs.keep]\nlast = 9\n[runs.final]\nlast = 1\n'
+
+
+def test_the_final_policy_of_the_file_holds_on_the_command_line_too_unless_that_says_what_is_kept(roots):
+    written(run_table(roots) + FINISHING)
+    for flags in (None, RunFlags(), RunFlags(in_flight="1m")):
+        run = load(None, flags).runs[0]
+        assert run.final is not None
+        assert run.final.last == 1
+    assert load(None, RunFlags(keep_last=5)).runs[0].final is None
+    assert load(None, RunFlags(policy="step-file")).runs[0].final is None
+
+
+def test_a_final_policy_is_laid_over_that_of_the_named_policy_key_by_key(roots, tmp_path):
+    (tmp_path / "house.toml").write_text("[final]\nlast = 3\nevery = 100\n")
+    written(run_table(roots) + f'policy = "{tmp_path}/house.toml"\n')
+    assert load().runs[0].final == Keep(last=3, every=100)
+    written(run_table(roots) + f'policy = "{tmp_path}/house.toml"\n[runs.final]\nlast = 1\n')
+    assert load().runs[0].final == Keep(last=1, every=100)
 
 
 def test_without_policy_and_rules_the_last_twelve_are_kept(roots):
