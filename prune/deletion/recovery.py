@@ -131,7 +131,7 @@ def not_back(where: Where, now_ns: int) -> None:
     """
     replica, withdrawal = where
     assert replica.control is not None
-    until = now_ns + CONFLICT_KEPT_NS if trash.taken(replica, withdrawal) else None
+    until = now_ns + CONFLICT_KEPT_NS if trash.in_the_way(replica, withdrawal) else None
     replica.control.append_record(record.withdrawn_line(withdrawal.id, until))
 
 
@@ -164,7 +164,7 @@ def _repaired(where: Where, result: Recovered, now_ns: int, repaired_ns: int) ->
     replica, withdrawal = where
     assert replica.control is not None
     try:
-        if trash.taken(replica, withdrawal):
+        if trash.in_the_way(replica, withdrawal):
             replica.control.append_record(record.withdrawn_line(withdrawal.id, now_ns + repaired_ns))
             return
     except OSError as error:

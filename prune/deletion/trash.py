@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prune.control.record import THINNED, Withdrawal
 from prune.deletion import objects
 from prune.inventory.site import OpenReplica
+from prune.model import Kind
 from prune.stores.local import LocalRoot
 from prune.stores.pace import Measured, measure_copy
 
@@ -59,13 +60,19 @@ def differs(withdrawal: Withdrawal, found: Measured) -> str | None:
 def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     """Puts every entry back under its final name, the last one out first. Returns what stood in the way.
 
-    Entries that are not in the trash were never withdrawn. Nothing is ever replaced.
+    Entries that are not in the trash were never withdrawn. Nothing is ever replaced, and nothing is put beside what was
+    saved anew since: old parts in a new checkpoint would be neither of the two.
     """
     assert replica.control is not None
     assert replica.root is not None
     if replica.in_store:
         return None  # it never left its names
     trash = replica.control.folder
+    try:
+        if (why := in_the_way(replica, withdrawal)) is not None:
+            return why
+    except OSError as error:
+        return f"{withdrawal.moves[0][0]}: {error.strerror}; the withdrawn copy is in {trash.root}/trash"
     for path, name in reversed(withdrawal.moves):
         try:
             if trash.exists(f"trash/{name}"):
@@ -83,12 +90,30 @@ def put_back(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
     return None
 
 
-def taken(replica: OpenReplica, withdrawal: Withdrawal) -> bool:
-    """Whether something stands again under a name whose withdrawn entry is still in the trash. Raises OSError."""
+def in_the_way(replica: OpenReplica, withdrawal: Withdrawal) -> str | None:
+    """What was saved since where a withdrawn copy would go back to; None: nothing. Raises OSError."""
     assert replica.control is not None
     assert replica.root is not None
-    root, folder = replica.root, replica.control.folder
-    return any(root.exists(path) and folder.exists(f"trash/{name}") for path, name in withdrawal.moves)
+    trash = replica.control.folder
+    left = [(path, name) for path, name in withdrawal.moves if trash.exists(f"trash/{name}")]
+    for path, name in left:
+        if replica.root.exists(path):
+            return f"{path} exists again; the withdrawn copy stays in {trash.root}/trash/{name}"
+    if left and (folder := _saved_anew(replica.root, withdrawal)) is not None:
+        return f"{folder} was saved anew since; what was taken out of it stays in {trash.root}/trash/{left[0][1]}"
+    return None
+
+
+def _saved_anew(root: LocalRoot, withdrawal: Withdrawal) -> str | None:
+    """The step that parts were taken out of, where every file in it was written since."""
+    if not withdrawal.folders:
+        return None
+    step, parts = os.path.commonpath([path for path, _ in withdrawal.folders]), {path for path, _ in withdrawal.moves}
+    try:
+        stay = [status for entry, status in root.walk(step) if status.kind is Kind.FILE and entry.path not in parts]
+    except FileNotFoundError:
+        return None
+    return step if stay and all(status.mtime_ns > withdrawal.at_ns for status in stay) else None
 
 
 def times_as_before(replica: OpenReplica, withdrawal: Withdrawal) -> None:

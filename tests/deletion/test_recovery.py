@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ from prune.model import RunOutcome
 from prune.settings.schema import DAY, HOUR
 from prune.stores.local import LocalRoot
 from tests.runs import applied, planned, run_of
-from tests.trees.build import age, mirrored, names, step_dirs
+from tests.trees import build
+from tests.trees.build import age, mirrored, names, step_dirs, step_files
 
 NOWHERE = NoJournal("")
 Roots = tuple[Path, Path]
@@ -125,6 +127,21 @@ def test_what_was_withdrawn_under_a_name_that_is_taken_since_is_told_once_and_wa
         (left,) = Control.open(str(root / ".prune")).trashed()
         assert left.until_ns is not None
         assert left.until_ns > time.time_ns() + 6 * DAY
+
+
+def test_an_old_sidecar_is_never_put_beside_a_file_that_was_saved_anew_since(tmp_path: Path, state: Path) -> None:
+    root = step_files(tmp_path / "P", range(10, 60, 10))
+    for path in root.glob("*.pt"):
+        sidecar = path.with_name(f"{path.name}.sha256")
+        sidecar.write_text(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+        age(sidecar, 2 * 3600)
+    run = run_of(root, last=2, grace=HOUR)
+    applied(run, state)
+    (root / "step_0010.pt").write_bytes(build.torch_zip(4096, fill=b"anew"))
+    failed = undo.undo(run, None, now_ns=time.time_ns(), wait_ns=0, journal=NOWHERE).failed
+    assert {step for step, _, _ in failed} == {10}
+    assert not (root / "step_0010.pt.sha256").exists()
+    assert (root / "step_0020.pt.sha256").exists()
 
 
 @pytest.mark.parametrize("grace", [0, HOUR], ids=["purged at once", "with a grace"])

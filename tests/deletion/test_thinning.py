@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from prune import engine
 from prune.deletion.undo import purge, undo
-from prune.journal import open_journal
+from prune.journal import NoJournal, open_journal
 from prune.model import Health
 from prune.report.json import plan_to_json
 from prune.report.reviewed import plan_from_json
@@ -166,6 +168,41 @@ def test_undo_puts_back_what_waits_in_the_trash_and_pins_the_step(tmp_path: Path
     plan = planned(run, state)
     assert [step.step for step in plan.steps if step.copies[0].weights_only] == []
     assert applied(run, state).thinned == ()
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [{"rng_state.pth"}, {"optimizer.pt", "rng_state.pth"}],
+    ids=["without one of the parts", "weights alone"],
+)
+def test_old_parts_are_never_put_into_a_step_that_was_saved_anew_since(
+    tmp_path: Path, state: Path, left_out: set[str]
+) -> None:
+    primary = build(tmp_path / "P")
+    run = thinning(primary, grace=DAY)
+    applied(run, state)
+    shutil.rmtree(primary / "checkpoint-10")
+    put_torch(hf(primary, 10) / "rng_state.pth")
+    for name in left_out:
+        (primary / "checkpoint-10" / name).unlink()
+    before = os.stat(primary / "checkpoint-10").st_mtime_ns
+
+    settled = undo(run, None, now_ns=time.time_ns(), wait_ns=0, journal=NoJournal(""))
+
+    assert {step for step, _, _ in settled.failed} == {10}
+    assert inside(primary, 10) == FULL - left_out
+    assert os.stat(primary / "checkpoint-10").st_mtime_ns == before
+    assert inside(primary, 20) == FULL
+
+
+def test_what_somebody_lays_beside_the_weights_of_a_thinned_step_is_no_hindrance(tmp_path: Path, state: Path) -> None:
+    primary = build(tmp_path / "P")
+    run = thinning(primary, grace=DAY)
+    applied(run, state)
+    (primary / "checkpoint-10" / "README.md").write_text("the one of the paper")
+
+    assert not undo(run, None, now_ns=time.time_ns(), wait_ns=0, journal=NoJournal("")).failed
+    assert inside(primary, 10) == FULL | {"README.md"}
 
 
 def test_a_step_deleted_and_thinned_before_comes_back_whole_by_undo(tmp_path: Path, state: Path) -> None:
