@@ -50,6 +50,14 @@ def test_mirroring_is_said_to_copy_no_more_than_what_is_wanted() -> None:
     assert attention.mend == "prune mirror (it copies steps 300 and 400 to where they are missing or damaged)"
 
 
+def test_steps_that_hold_weights_alone_are_named_as_what_does_not_count() -> None:
+    thin = [replace(copy(step), weights_only=True) for step in STEPS[:2]]
+    mend = told(case(STEPS, keep=Keep(last=2)).but(*thin).plan(), "not-aligned").mend
+    assert mend == (
+        "further saves replace steps 100 and 200: weights alone bring no run back; with keep.full thinned ones count"
+    )
+
+
 def test_what_no_mirror_is_given_is_not_said_to_be_mended_by_mirroring() -> None:
     linked = copy(300, link="step_0300.pt is a symlink")
     some = case(STEPS, [100], keep=Keep(last=3)).but(linked).plan()

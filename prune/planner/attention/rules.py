@@ -42,6 +42,10 @@ def _mend_alignment(scene: Scene) -> str:
     if len(evidence.steps) < scene.keep.last:
         missing = scene.keep.last - len(scene.kept.counted)
         return f"nothing, while the run is young: {count(missing, 'more save')} will do"
+    weights = [step for step in lacking if evidence.aligned(step) and not evidence.full(step)]
+    if weights:
+        counts = "; with keep.full thinned ones count" if scene.keep.full is None else ""
+        return f"further saves replace {name_steps(weights)}: weights alone bring no run back{counts}"
     return "prune verify tells what is wrong with each; further saves replace them"
 
 
