@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -24,6 +25,24 @@ class Serving:
     stop: Callable[[], None]
 
 
+class _InOurLog(logging.Handler):
+    """What the server says becomes lines of ours. An exception in an answer was told already, and one request broken
+    off at the end would be a page of stack each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            logs.debug(f"http: {record.getMessage().strip()}: {type(error).__name__}: {error}")
+        elif record.levelno >= logging.WARNING:
+            logs.warning(f"http: {record.getMessage()}")
+
+
+def _listen_to_the_server() -> None:
+    told = logging.getLogger("uvicorn.error")
+    told.propagate = False
+    told.handlers = [_InOurLog()]
+
+
 def start(daemon: Daemon, listen: str) -> Serving:
     """Serves in a thread of its own. Port 0 is any free one. Raises OSError when the address cannot be had."""
     import uvicorn
@@ -39,6 +58,7 @@ def start(daemon: Daemon, listen: str) -> Serving:
     except OSError:
         bound.close()
         raise
+    _listen_to_the_server()
     config = uvicorn.Config(
         application(daemon), access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5,
         lifespan="off",

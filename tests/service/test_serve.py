@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -145,6 +147,26 @@ def test_a_state_database_that_vanishes_stops_nothing(folder: Path, served: Serv
     served.until(lambda: "step_1100.pt" in {p.name for p in (folder / "primary").iterdir()} and steps(folder) == 3,
                  "pruned without its database")  # fmt: skip
     assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_requests_that_never_end_hold_up_no_end_and_fill_no_log(folder: Path) -> None:
+    (folder / "prune.toml").write_text(config_of(folder, more='token = "a-token"'))
+    daemon = Served(folder / "prune.toml", folder=folder)
+    try:
+        url = url_of(daemon)
+        address = urlsplit(url)
+        unfinished = [socket.create_connection((str(address.hostname), address.port or 0)) for _ in range(20)]
+        for one in unfinished:
+            one.sendall(b"POST /api/v1/apply HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token\r\n"
+                        b"Content-Length: 100\r\n\r\n{")  # fmt: skip
+        assert '"status": "well"' in fetch(url + "healthz")
+        assert daemon.stop() == 0
+        assert "Traceback" not in daemon.said()
+        for one in unfinished:
+            one.close()
+    finally:
+        daemon.close()
 
 
 def test_a_killed_daemon_leaves_nothing_that_stops_the_next_one(folder: Path, served: Served) -> None:
