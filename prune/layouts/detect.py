@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -72,7 +73,7 @@ def detect(reader: Reader) -> Detection:
         return Detection(None, "", "empty")
     fits = _fits(reader, "", shapes)
     if fits:
-        return _one_layout(fits)
+        return _one_layout(fits + _below_general_ones(reader, shapes, fits))
     search = _Search(reader)
     nested: dict[str, list[_Fit]] = {}
     for base, at in search.folders(shapes):
@@ -230,6 +231,23 @@ def _nested(reader: Reader, base: str, shapes: dict[tuple[str, Kind], _Shape]) -
     return [fit for fit in _fits(reader, base, shapes) if _may_hold(fit.layout, base)]
 
 
+def _below_general_ones(reader: Reader, shapes: dict[tuple[str, Kind], _Shape], fits: list[_Fit]) -> list[_Fit]:
+    """What a stack itself saved in a folder for checkpoints, where the root holds only names that anybody may give.
+
+    ``embeddings_epoch3.npy`` beside such a folder is no checkpoint of the run, and which of the two is meant nobody
+    but its owner can tell.
+    """
+    if any(fit.layout.weight > 1 for fit in fits):
+        return []
+    found: list[_Fit] = []
+    for (name, kind), shape in shapes.items():
+        if kind is Kind.DIR and name.lower() in NESTS:
+            base = shape.examples[0].path
+            with suppress(OSError):  # what cannot be listed shows no other stack
+                found += [fit for fit in _fits(reader, base, _shapes(reader, base, SAMPLE)) if fit.layout.weight > 1]
+    return found
+
+
 def _may_hold(layout: Layout, base: str) -> bool:
     """General layouts take any numbered name, so below the root they count only where checkpoints are expected."""
     return layout.weight > 1 or base.rpartition("/")[2].lower() in NESTS
@@ -246,7 +264,7 @@ def _one_layout(fits: list[_Fit]) -> Detection:
             first.layout, first.base, first.why + where, "certain" if first.layout.weight > 1 else "likely"
         )
     rivals = tuple(fit.layout.name for fit in fits)
-    reasons = "; ".join(f"{fit.layout.name}: {fit.why}" for fit in fits)
+    reasons = "; ".join(f"{fit.layout.name}: {fit.why}{f' (in {fit.base})' if fit.base else ''}" for fit in fits)
     return Detection(None, first.base, f"{' and '.join(rivals)} fit alike ({reasons})", rivals=rivals)
 
 

@@ -56,6 +56,24 @@ def test_bare_numbers_are_orbax_only_with_its_files_and_else_nothing(tmp_path: P
     assert found(sketch(tmp_path / "b", "2024/report.txt", "2025/report.txt")) == (None, "")
 
 
+def test_what_somebody_named_alike_beside_a_stacks_own_folder_is_not_taken_for_the_run(tmp_path: Path) -> None:
+    stack = [f"checkpoints/checkpoint_{n}/random_states_0.pkl" for n in (1, 2)]
+    root = sketch(tmp_path, *stack, *(f"embeddings_epoch{n}.npy" for n in range(9)))
+
+    detection = detect(root)
+
+    assert detection.layout is None
+    assert detection.rivals == ("step-file", "accelerate")
+    assert "(in checkpoints)" in detection.why
+    with LocalRoot(str(root)) as reader:
+        assert find_places(reader, layouts.get("accelerate")).bases == ("checkpoints",)
+
+
+def test_a_folder_for_checkpoints_that_no_stack_of_its_own_filled_does_not_matter(tmp_path: Path) -> None:
+    root = sketch(tmp_path, "step_10.pt", "step_20.pt", "models/notes.txt", "weights/final.bin", "checkpoints/")
+    assert found(root) == ("step-file", "")
+
+
 def test_files_and_directories_of_steps_side_by_side_fit_two_layouts(tmp_path: Path) -> None:
     detection = detect(sketch(tmp_path, "step_10.pt", "step_20.pt", "epoch_1/x", "epoch_2/x"))
     assert detection.layout is None
