@@ -43,6 +43,7 @@ from prune.stores.local import LocalRoot
 from prune.stores.renames import EXCHANGE, NOREPLACE, renameat2
 
 _STAGE = re.compile(r"[a-p]{24}\.[a-z]{8}")
+_CLAIM = re.compile(r"[a-p]{24}\.part")
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
@@ -85,7 +86,7 @@ def recover_staging(control: Control, root: LocalRoot) -> list[str]:
     is removed. Living publishers are left alone. Raises OSError when something could not be cleared.
     """
     back: list[str] = []
-    for token in sorted({entry.name.partition(".")[0] for entry in _stages(control)}):
+    for token in _tokens(control):
         with _staging(control) as staging:
             try:
                 part = claim(Target(staging, token, root.real))
@@ -208,6 +209,12 @@ def _clear(control: Control, token: str, root: LocalRoot) -> list[str]:
 def _stages(control: Control) -> list[Entry]:
     """Stages of publishers: a word for the name they build, and letters of their own. Others build here too."""
     return [e for e in control.folder.scan("staging") if e.kind is Kind.DIR and _STAGE.fullmatch(e.name)]
+
+
+def _tokens(control: Control) -> list[str]:
+    """The words of all names that are, or were, being built: one that died early left only its claim."""
+    claims = [entry.name for entry in control.folder.scan("staging") if _CLAIM.fullmatch(entry.name)]
+    return sorted({name.partition(".")[0] for name in (*claims, *(entry.name for entry in _stages(control)))})
 
 
 def _put_back(control: Control, entry: str, root: LocalRoot) -> list[str]:

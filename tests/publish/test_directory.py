@@ -15,6 +15,8 @@ import prune
 from prune.control import Control
 from prune.errors import Busy, Failed, UsageError
 from prune.publish import directory, recover_staging
+from prune.publish.claim import claim
+from prune.publish.target import Target, opaque
 from prune.stores.local import LocalRoot
 from tests.publish.looking import fits, manifest, manifests, names, staged
 from tests.trees.real import unpack
@@ -198,6 +200,20 @@ def test_recovery_puts_back_what_stepped_aside_for_a_writer_that_died(tmp_path: 
     assert names(tmp_path) == []
     assert recover(tmp_path) == ["step-10"]
     assert content(tmp_path / "step-10") == {"old": b"1"}
+    assert staged(tmp_path) == []
+
+
+def test_recovery_clears_the_claim_of_a_writer_that_died_before_it_built_anything(tmp_path: Path) -> None:
+    publish(tmp_path / "step-10", old=b"1")
+    child = os.fork()
+    if child == 0:
+        staging = LocalRoot(str(tmp_path / ".prune" / "staging"))
+        claim(Target(staging, opaque("step-20"), str(tmp_path)))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert staged(tmp_path) == [f"{opaque('step-20')}.part"]
+
+    assert recover(tmp_path) == []
     assert staged(tmp_path) == []
 
 
