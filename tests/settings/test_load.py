@@ -378,6 +378,12 @@ def test_a_syntax_error_gives_the_line():
     assert "line 3" in refused()
 
 
+def test_a_file_as_windows_editors_write_it_is_read(roots):
+    text = run_table(roots, "keep = {last = 3}\n").replace("\n", "\r\n")
+    Path("prune.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert load().runs[0].keep.last == 3
+
+
 def test_bytes_that_are_not_utf8_are_refused_with_a_sentence():
     Path("prune.toml").write_bytes(b'name = "\xff"\n')
     assert "UTF-8" in refused()
