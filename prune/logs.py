@@ -75,9 +75,11 @@ def _write(level: int, message: str, about: dict[str, object]) -> None:
 
 
 def _one_line(text: str) -> str:
-    """A name may hold a line end, or what a terminal obeys: neither may look like a line of our own."""
+    """A name may hold a line end, or what a terminal obeys: neither may look like a line of our own. The mend, which
+    stands under its error, is told behind it."""
     if text.isprintable():
         return text
+    text = text.replace("\n  ", ": ")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 

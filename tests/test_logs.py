@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from prune import logs
+from prune.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,11 @@ def test_braces_percents_and_odd_bytes_do_no_harm(capsys):
 def test_a_name_of_several_lines_is_told_in_one_and_obeyed_by_no_terminal(capsys):
     logs.warning("new\nERROR   forged\x1b[2J: 5 steps deleted")
     assert capsys.readouterr().err == "WARNING new\\nERROR   forged\\x1b[2J: 5 steps deleted\n"
+
+
+def test_an_error_and_its_mend_are_one_line(capsys):
+    logs.error(f"not reloaded: {UsageError('there is no run in it', mend='Add a table.')}")
+    assert capsys.readouterr().err == "ERROR   not reloaded: there is no run in it: Add a table.\n"
 
 
 def test_loguru_is_imported_when_the_first_line_is_written():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from prune import logs
 from prune.errors import PruneError
+from prune.settings.files import without_waiting
 from prune.settings.schema import Settings
 
 Identity = tuple[int, int, int, int]
@@ -79,7 +80,7 @@ def _identity(path: str | None) -> Identity | None:
 
 def _has_templates(path: str) -> bool:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=without_waiting) as file:
             return "{run}" in file.read()
     except (OSError, UnicodeDecodeError):
         return False

@@ -44,7 +44,7 @@ def read_toml(path: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=without_waiting) as file:
             return tomllib.loads(file.read().removeprefix(codecs.BOM_UTF8).decode())  # editors on Windows begin with it
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
@@ -54,6 +54,13 @@ def read_toml(path: str) -> dict[str, Any]:
         raise UsageError(f"{path}: nested too deep to be read", mend="Settings need three levels at most.") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {_syntax(str(error))}", mend="Mend the line; the file must be TOML.") from None
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """An opener that waits for nobody: a named pipe without a writer is as empty as it looks."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def expanded(value: Any, where: Where, environ: Mapping[str, str], *, key: str = "") -> Any:

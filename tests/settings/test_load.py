@@ -152,6 +152,19 @@ def test_a_final_policy_is_laid_over_that_of_the_named_policy_key_by_key(roots, 
     assert load().runs[0].final == Keep(last=1, every=100)
 
 
+def test_a_named_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    assert "there is no run in it" in refused(str(tmp_path / "pipe.toml"))
+
+
+def test_a_pipe_that_is_written_to_is_read_to_its_end(roots):
+    reader, writer = os.pipe()
+    with open(writer, "w") as file:
+        file.write(run_table(roots))
+    assert load(f"/dev/fd/{reader}").runs[0].name == "tiny"
+    os.close(reader)
+
+
 def test_without_policy_and_rules_the_last_twelve_are_kept(roots):
     written(run_table(roots))
     assert load().runs[0].keep.last == 12
