@@ -21,6 +21,7 @@ from prune.model import SECOND, Health
 from prune.resume import Resumption, Terms, find, held, on_primary
 from prune.settings.schema import RunSettings
 from tests.runs import applied, planned, run_of
+from tests.scenarios.small_disks import tmpfs
 from tests.trees.build import age, mirrored, names, snapshot, step_dirs, step_files, torch_zip
 from tests.trees.damage import DAMAGES, damage, flip, largest_file
 from tests.trees.real import EXPECTED, unpack
@@ -195,30 +196,40 @@ def test_an_empty_root_is_a_new_run(tmp_path: Path) -> None:
         prune.resume(tmp_path / "P")
 
 
-def test_a_root_that_history_knows_and_that_is_empty_now_is_no_new_run_until_it_is_adopted(
+def test_roots_that_history_knows_on_a_disk_that_is_not_mounted_are_no_new_run_until_they_are_adopted(
     tmp_path: Path, state: str
 ) -> None:
-    root, mirror = step_files(tmp_path / "P", range(1, 6)), tmp_path / "M"
-    mirrored(root, mirror)
-    run = run_of(root, mirror, last=2)
     journal = tmp_path / "state/prune.db"
-    applied(run, journal)
-    for place in (root, mirror):
-        place.rename(tmp_path / f"{place.name} is not mounted")
-        place.mkdir()
+    with tmpfs(tmp_path / "mnt", size="16m") as disk:
+        root, mirror = step_files(disk / "P", range(1, 6)), disk / "M"
+        mirrored(root, mirror)
+        run = run_of(root, mirror, last=2)
+        applied(run, journal)
+    root.mkdir()
+    mirror.mkdir()
 
     found, outcome = asked(run, state), applied(run, journal)
     assert isinstance(found.error, Blocked)
     assert "is its disk mounted" in str(found.error)
     assert outcome.blocked is not None
     assert outcome.blocked.block == "replica-vanished"
-    assert isinstance(asked(run_of(tmp_path / "M", last=2), state).error, NothingYet), "nobody trained there"
+    assert isinstance(asked(run_of(mirror, last=2), state).error, NothingYet), "nobody trained there"
 
     for name in ("primary", "mirror"):
         with closing(open_journal(state, write=True)) as opened:
             adopt(run, name, now_ns=0, wait_ns=0, journal=opened)
     assert isinstance(asked(run, state).error, NothingYet)
     assert applied(run, journal).blocked is None
+
+
+def test_a_root_removed_and_made_anew_on_the_same_disk_is_a_new_run(tmp_path: Path, state: str) -> None:
+    run = run_of(step_files(tmp_path / "P", range(1, 6)), last=2)
+    applied(run, tmp_path / "state/prune.db")
+    shutil.rmtree(tmp_path / "P")
+    (tmp_path / "P").mkdir()
+
+    assert isinstance(asked(run, state).error, NothingYet)
+    assert applied(run, tmp_path / "state/prune.db").blocked is None
 
 
 def test_a_killed_first_save_is_still_a_new_run(tmp_path: Path) -> None:

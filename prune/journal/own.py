@@ -20,7 +20,7 @@ MANY = 1000
 
 
 def marking(journal: Journal, site: Site) -> Journal:
-    """A journal in front of another that notes with each event where the run's primary is, and its volume's id."""
+    """A journal in front of another that notes with each event the primary's root, its mount and its volume's id."""
     return cast(Journal, _Marking(journal, site))
 
 
@@ -31,21 +31,23 @@ def of_one_run(events: Iterable[Event], root: str, volume: str | None) -> list[E
 
 
 def missed(journal: Journal, site: Site) -> str | None:
-    """For a run without any checkpoint: a sentence where history tells of some where its primary is.
+    """For a run without any checkpoint: a sentence where history tells of some on another mount by the same path.
 
-    A root that has a record of its own, such as a volume adopted as a new one, speaks for itself.
+    A root that has a record of its own, such as a volume adopted as a new one, speaks for itself. On the mount that it
+    was on before, an empty root without any is one that somebody emptied to begin anew.
     """
     primary = site.primary
-    if primary.volume is not None:
+    if primary.volume is not None or primary.mount is None:
         return None
     place = _place(primary.settings.root)
     events = journal.history(site.run.name, kinds=ABOUT_COPIES, limit=MANY)
     last = next((event for event in events if event.step is not None and event.data.get("root") == place), None)
-    if last is None:
+    before = None if last is None else last.data.get("mount")
+    if last is None or before is None or before == primary.mount.point:
         return None
     return (
         f"{primary.settings.root} holds no checkpoint and no record of any, and history tells of step {last.step} "
-        f"there ({last.kind}, {iso(last.at_ns)}): is its disk mounted?"
+        f"there ({last.kind}, {iso(last.at_ns)}), when {before} was mounted: is its disk mounted?"
     )
 
 
@@ -73,4 +75,6 @@ class _Marking:
         marks = {"root": _place(primary.settings.root)}
         if primary.volume is not None:
             marks["volume"] = primary.volume.id
+        if primary.mount is not None:
+            marks["mount"] = primary.mount.point
         self.journal.add([replace(event, data={**event.data, **marks}) for event in events])
