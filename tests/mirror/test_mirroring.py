@@ -268,6 +268,29 @@ def test_where_both_differ_and_nothing_decides_neither_is_overwritten(tmp_path: 
     assert "differs" in {note.kind for note in done.attention}
 
 
+def test_a_step_that_was_saved_again_after_it_was_mirrored_is_told_with_the_command_that_settles_it(
+    tmp_path: Path, state: Path
+) -> None:
+    """Training went back and came to the same step once more: the mirror still holds the first save."""
+    primary, mirror = empty(tmp_path / "P"), empty(tmp_path / "M")
+    run = run_of(primary, mirror)
+    save_of(primary, b"first")
+    mirrored_now(run, state)
+    save_of(primary, b"again")
+
+    (told,) = [note for note in mirrored_now(run, state).attention if note.kind == "differs"]
+    assert "step 20 differs from what primary holds" in told.detail
+    assert "primary holds the later save" in told.detail
+    assert "prune mirror --from primary 20" in told.mend
+    assert copied(mirrored_now(run, state, [20], source="primary")) == [(20, "mirror")]
+    assert seen(mirror) == seen(primary)
+
+
+def save_of(root: Path, fill: bytes) -> None:
+    with publish(root / "step_0020.pt") as file:
+        file.write(torch_zip(fill=fill))
+
+
 def test_a_person_may_say_whose_copy_is_right(tmp_path: Path, state: Path) -> None:
     primary = step_files(tmp_path / "P", [10, 20])
     mirror = mirrored(primary, tmp_path / "M")

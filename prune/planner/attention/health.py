@@ -54,19 +54,34 @@ def _mend_of_unknown(copy: Copy) -> str:
 def differing(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
     """Steps that restore on two required replicas and are not the same there."""
     evidence = scene.evidence
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[Copy, Copy]]] = {}
     for held in (evidence.copies[step] for step in _at_or_above_cutoff(scene)):
         copies = [held[name] for name in evidence.required if name in held and _restores(held[name])]
         for other in copies[1:]:
             if known_to_differ(copies[0], other):
-                found.setdefault(other.replica, []).append(str(other.step))
-    for replica, steps in found.items():
-        detail = (
-            f"{listed(steps, 'step')} differ from what {evidence.required[0]} holds, and nothing tells which is right"
-        )
+                found.setdefault(other.replica, []).append((copies[0], other))
+    for replica, pairs in found.items():
+        steps = [str(other.step) for _, other in pairs]
+        first = pairs[0][0].replica
+        differ = f"{listed(steps, 'step')} {'differ' if len(steps) > 1 else 'differs'} from what {first} holds"
+        mend = f"prune mirror --from {first} {' '.join(steps)}, or --from the replica whose copies are right: what they"
         yield Attention(
-            "differs", replica, detail, "prune verify; then delete the wrong copy by hand and run prune mirror"
-        )
+            "differs", replica, f"{differ}, and nothing tells which is right{_later(pairs)}",
+            f"{mend} replace waits in the trash",
+        )  # fmt: skip
+
+
+def _later(pairs: Sequence[tuple[Copy, Copy]]) -> str:
+    """Whose copies were saved later, where all were: as when training went back and saved the same steps again."""
+    sides = {_saved_later(one, other) for one, other in pairs}
+    side = sides.pop() if len(sides) == 1 else None
+    return f"; {side} holds the later save{'s' if len(pairs) > 1 else ''}" if side is not None else ""
+
+
+def _saved_later(one: Copy, other: Copy) -> str | None:
+    if one.created_at_ns is None or other.created_at_ns is None or one.created_at_ns == other.created_at_ns:
+        return None
+    return (one if one.created_at_ns > other.created_at_ns else other).replica
 
 
 def damaged_pick(scene: Scene, _steps: Sequence[StepPlan]) -> Iterator[Attention]:
