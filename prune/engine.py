@@ -19,6 +19,7 @@ from prune.stores.open_files import looking_once
 
 if TYPE_CHECKING:
     from prune.fleet.allowance import Allowances
+    from prune.journal import Journal
 
 Progress = Callable[[str, int, int], None]
 BUDGET = "budget: "  # what a plan's note begins with that tells of one
@@ -64,13 +65,11 @@ def plans(
     ``courtesy``: whether to judge a few copies that no decision leans on; None: where there are not many runs.
     """
     courtesy = len(settings.runs) <= MANY_RUNS if courtesy is None else courtesy
-    with evidence_of(settings) as evidence, looking_once():
-        allowed = allowed_by_budgets(settings, now_ns=now_ns, evidence=evidence)
+    with history_of(settings) as journal, looking_once():
+        allowed = allowed_by_budgets(settings, now_ns=now_ns, evidence=_evidence_in(journal))
         for run in settings.runs:
             last = allowed.lowered.get(run.name) if allowed is not None else None
-            _, made = look_at(
-                run, now_ns=now_ns, evidence=evidence, keep_last=last, courtesy=courtesy, progress=progress
-            )
+            _, made = look_at(run, now_ns=now_ns, journal=journal, keep_last=last, courtesy=courtesy, progress=progress)
             yield made if allowed is None else allowed.told(made)
 
 
@@ -82,29 +81,31 @@ def assemble(settings: Settings, runs: Sequence[RunPlan], now_ns: int) -> Plan:
     return replace(unnamed, id=plan_id(unnamed))
 
 
-def plan_run(
-    run: RunSettings, *, now_ns: int, evidence: Evidence = no_evidence, progress: Progress = _silent
-) -> RunPlan:
+def plan_run(run: RunSettings, *, now_ns: int, journal: Journal | None = None, progress: Progress = _silent) -> RunPlan:
     """The plan of one run. Its trouble becomes blocks, never an exception."""
-    return look_at(run, now_ns=now_ns, evidence=evidence, progress=progress)[1]
+    return look_at(run, now_ns=now_ns, journal=journal, progress=progress)[1]
 
 
 def look_at(
     run: RunSettings,
     *,
     now_ns: int,
-    evidence: Evidence = no_evidence,
+    journal: Journal | None = None,
     keep_last: int | None = None,
     judge_all: bool = False,
     courtesy: bool = True,
     progress: Progress = _silent,
 ) -> tuple[Inventory, RunPlan]:
-    """One run as it stands, and its plan; ``keep_last`` is a lowered N."""
+    """One run as it stands, and its plan; ``journal`` tells what earlier passes found, ``keep_last`` is a lowered N."""
     with open_site(run) as site:
         inventory = gather(
-            site, now_ns=now_ns, evidence=evidence, keep_last=keep_last, judge_all=judge_all, courtesy=courtesy,
-            progress=progress,
+            site, now_ns=now_ns, evidence=_evidence_in(journal), keep_last=keep_last, judge_all=judge_all,
+            courtesy=courtesy, progress=progress,
         )  # fmt: skip
+        if journal is not None and not inventory.copies:
+            from prune.journal.own import with_what_is_missed
+
+            inventory = with_what_is_missed(site, inventory, journal)
     return inventory, planner.plan(inventory, run, now_ns, keep_last=keep_last)
 
 
@@ -181,19 +182,23 @@ def _named(runs: Iterable[RunSettings], reviewed: Plan) -> list[RunSettings]:
     return [run for run in runs if run.name in names]
 
 
+def _evidence_in(journal: Journal | None) -> Evidence:
+    return no_evidence if journal is None else journal.evidence
+
+
 @contextmanager
-def evidence_of(settings: Settings) -> Iterator[Evidence]:
-    """What earlier content checks found, where a journal is there to tell."""
+def history_of(settings: Settings) -> Iterator[Journal | None]:
+    """What earlier passes found, read-only, where a journal is there to tell."""
     import os
 
     state = settings.state
     if state is not None and state.startswith("sqlite:///") and not os.path.exists(state.removeprefix("sqlite:///")):
-        yield no_evidence
+        yield None
         return
     from prune.journal import open_journal
 
     journal = open_journal(state, write=False)
     try:
-        yield journal.evidence
+        yield journal
     finally:
         journal.close()

@@ -213,6 +213,7 @@ def test_roots_that_history_knows_on_a_disk_that_is_not_mounted_are_no_new_run_u
     assert "is its disk mounted" in str(found.error)
     assert outcome.blocked is not None
     assert outcome.blocked.block == "replica-vanished"
+    assert [block.block for block in planned(run, journal).blocks] == ["replica-vanished"]
     assert isinstance(asked(run_of(mirror, last=2), state).error, NothingYet), "nobody trained there"
 
     for name in ("primary", "mirror"):

@@ -36,7 +36,7 @@ def command(screen: Screen, chosen: Chosen, step: str) -> int:
     journal = open_journal(settings.state, write=False)
     found = []
     for run in settings.runs:
-        _, plan = engine.look_at(run, now_ns=now, evidence=journal.evidence, judge_all=True)
+        _, plan = engine.look_at(run, now_ns=now, journal=journal, judge_all=True)
         primary = plan.replicas[0]
         events = of_one_run(journal.history(run.name, step=number), primary.root, primary.identity)
         found.append(Explained(number, plan, _tombstones(run, number), events))

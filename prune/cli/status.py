@@ -52,7 +52,7 @@ def _standings(screen: Screen, settings: Settings, fleet: Fleet, now: int) -> It
             if many:
                 progress("looking at runs", done, len(settings.runs))
             own = (lambda *_: None) if many else progress
-            _, plan = engine.look_at(run, now_ns=now, evidence=journal.evidence, judge_all=True, progress=own)
+            _, plan = engine.look_at(run, now_ns=now, journal=journal, judge_all=True, progress=own)
             found = standing(plan, journal, now)
             fleet.add(plan, last_success_ns=found.last_success_ns)
             yield found

@@ -25,7 +25,7 @@ from prune.inventory import gather, open_site
 from prune.inventory.opening import read_space
 from prune.inventory.site import Site
 from prune.journal import Journal
-from prune.journal.own import marking, missed
+from prune.journal.own import marking, with_what_is_missed
 from prune.model import (
     Attention,
     Block,
@@ -50,7 +50,7 @@ def apply_run(
             site, now_ns=now, evidence=journal.evidence, keep_last=conduct.keep_last, measure=False,
             progress=conduct.progress,
         )  # fmt: skip
-        inventory = _with_what_is_missed(site, inventory, journal)
+        inventory = with_what_is_missed(site, inventory, journal)
         first = _planned(site, inventory, now, conduct)
         conduct.planned(first)
         if first.blocked is not None and not _settles_by_itself(first):
@@ -79,16 +79,6 @@ def apply_run(
             outcome, deleted=(*relieved, *outcome.deleted), free_before=free_before, free_after=_free_now(site)
         )
         return told(outcome, journal, plan_id, conduct)
-
-
-def _with_what_is_missed(site: Site, inventory: Inventory, journal: Journal) -> Inventory:
-    """Where every disk is gone at once no replica is left to tell of another: history does."""
-    detail = None if inventory.copies else missed(journal, site)
-    if detail is None:
-        return inventory
-    name = site.primary.name
-    block = Block("replica-vanished", name, f"{detail} If it is a new, empty volume: prune adopt {name}")
-    return replace(inventory, blocks=(*inventory.blocks, block))
 
 
 def _relieve(

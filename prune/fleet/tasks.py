@@ -35,9 +35,9 @@ class PlanTask:
     def __call__(self, run: RunSettings, _stop: Stop) -> RunPlan:
         from prune import engine
 
-        with engine.evidence_of(Settings((run,), self.state)) as evidence:
+        with engine.history_of(Settings((run,), self.state)) as journal:
             return engine.look_at(
-                run, now_ns=self.now_ns, evidence=evidence, keep_last=self.keep_last, courtesy=self.courtesy
+                run, now_ns=self.now_ns, journal=journal, keep_last=self.keep_last, courtesy=self.courtesy
             )[1]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from prune.journal.base import Event, Journal
+from prune.model import Block, Inventory
 from prune.report.times import iso
 from prune.settings.roots import is_url
 
@@ -49,6 +50,16 @@ def missed(journal: Journal, site: Site) -> str | None:
         f"{primary.settings.root} holds no checkpoint and no record of any, and history tells of step {last.step} "
         f"there ({last.kind}, {iso(last.at_ns)}), when {before} was mounted: is its disk mounted?"
     )
+
+
+def with_what_is_missed(site: Site, inventory: Inventory, journal: Journal) -> Inventory:
+    """Where every disk is gone at once no replica is left to tell of another: history does."""
+    detail = None if inventory.copies else missed(journal, site)
+    if detail is None:
+        return inventory
+    name = site.primary.name
+    block = Block("replica-vanished", name, f"{detail} If it is a new, empty volume: prune adopt {name}")
+    return replace(inventory, blocks=(*inventory.blocks, block))
 
 
 def _place(root: str) -> str:

@@ -25,7 +25,7 @@ def write_metrics(path: str, settings: Settings, outcome: Outcome, *, now_ns: in
     journal = open_journal(settings.state, write=False)
     outcomes = {run.run: run for run in outcome.runs}
     for run in settings.runs:
-        plan = engine.plan_run(run, now_ns=now_ns, evidence=journal.evidence)
+        plan = engine.plan_run(run, now_ns=now_ns, journal=journal)
         view = after_plan(RunView(run.name), plan, now_ns=now_ns, forecasts=_forecasts(plan, now_ns))
         if run.name in outcomes:
             view = after_apply(view, outcomes[run.name], now_ns=now_ns)
