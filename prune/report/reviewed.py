@@ -26,6 +26,7 @@ from prune.model import (
 )
 from prune.report.json import PLAN_SCHEMA, content_id
 from prune.report.times import from_iso
+from prune.settings.files import without_waiting
 from prune.settings.keys import Where
 from prune.settings.roots import is_url
 from prune.settings.runs import Source, read_run
@@ -42,7 +43,7 @@ def read_plan(path: str) -> Plan:
     Raises UsageError for a file that is no plan, is of another version, or was edited.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=without_waiting) as file:
             text = file.read(_LIMIT)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None

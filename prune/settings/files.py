@@ -13,6 +13,7 @@ from prune.settings.keys import TOP, Where, nearest
 
 _VARIABLE = re.compile(r"\$(\$)?\{([^}]*)\}")
 _KUBERNETES = re.compile(r"PRUNE_(SERVICE_)?(HOST|PORT)\b|PRUNE_(SERVICE_)?PORT_")
+_MOST = 64 << 20  # thousands of runs take a few
 _LINE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of document\)")
 
 
@@ -45,7 +46,10 @@ def read_toml(path: str) -> dict[str, Any]:
 
     try:
         with open(path, "rb", opener=without_waiting) as file:
-            return tomllib.loads(file.read().removeprefix(codecs.BOM_UTF8).decode())  # editors on Windows begin with it
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise UsageError(f"{path}: is no configuration: it has more than {_MOST >> 20} MiB")
+        return tomllib.loads(data.removeprefix(codecs.BOM_UTF8).decode())  # editors on Windows begin with it
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

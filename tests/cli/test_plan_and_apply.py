@@ -181,6 +181,12 @@ def test_a_configuration_broken_since_the_review_deletes_nothing(configured, pai
     assert len(build.names(pair[0])) == 10
 
 
+def test_a_named_pipe_that_nobody_writes_a_plan_to_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = prune("apply", tmp_path / "pipe")
+    assert (done.code, "is no plan" in done.err) == (2, True)
+
+
 def test_a_plan_that_was_edited_by_hand_is_refused(on_pair, pair, tmp_path):
     prune("plan", *on_pair, "--out", tmp_path / "plan.json")
     text = (tmp_path / "plan.json").read_text().replace('"decision": "keep"', '"decision": "delete"')

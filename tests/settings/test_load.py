@@ -165,6 +165,10 @@ def test_a_pipe_that_is_written_to_is_read_to_its_end(roots):
     os.close(reader)
 
 
+def test_a_file_without_an_end_is_refused(roots):
+    assert "is no configuration" in refused("/dev/zero")
+
+
 def test_without_policy_and_rules_the_last_twelve_are_kept(roots):
     written(run_table(roots))
     assert load().runs[0].keep.last == 12
