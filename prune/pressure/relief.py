@@ -19,12 +19,12 @@ from prune.model import Attention, Decision, FailedCopy, Outcome, Plan, RunOutco
 from prune.pressure import telling
 from prune.pressure.gate import LATE_NS, Gate
 from prune.pressure.marks import Wish, room_for
+from prune.pressure.probe import probe_of
 from prune.pressure.share import OURS_AT_LEAST, share_of_ours
 from prune.settings.schema import RunSettings, Settings, Share
 from prune.settings.units import format_size
 from prune.stop import Stop
 from prune.stores.base import Space
-from prune.stores.local import LocalRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def make_room(settings: Settings, size: int | Share, *, on: str = "primary", mea
     if not pressed:
         raise UsageError(f"no run has a replica named {on!r}", mend="name one of those that `prune status` lists")
     _one_volume(pressed)
-    space = _probe(pressed, means)()
+    space = probe_of(pressed, means)()
     return relieve(settings, pressed, room_for(size, space), means=means)
 
 
@@ -115,7 +115,7 @@ class _Effort:
     def __post_init__(self) -> None:
         self.plan_id = engine.fresh_id(self.means.clock())
         self.gate = Gate(
-            self.wish, _probe(self.pressed, self.means), late_ns=self.means.late_ns, sleep=self.means.sleep
+            self.wish, probe_of(self.pressed, self.means), late_ns=self.means.late_ns, sleep=self.means.sleep
         )
 
     def work(self) -> Relief:
@@ -260,35 +260,6 @@ def _together(one: RunOutcome, two: RunOutcome) -> RunOutcome:
 def _trash_in(pressed: Pressed) -> bool:
     plan = engine.plan_run(pressed.run, now_ns=time.time_ns())
     return any(replica.trash_bytes for replica in plan.replicas)
-
-
-def _probe(pressed: Sequence[Pressed], means: Means) -> Callable[[], Space]:
-    root = pressed[0].root
-    if "://" in root and means.space_of is None:
-        return _budget(pressed[0])
-    return lambda: means.space_of(root) if means.space_of is not None else read_room(root)
-
-
-def _budget(pressed: Pressed) -> Callable[[], Space]:
-    """Room in an object store: what is left of the budget. Raises UsageError without one."""
-    from prune.stores.object.root import ObjectRoot, room
-
-    capacity = next(each.capacity for each in pressed.run.replicas if each.name == pressed.replica)
-    if capacity is None:
-        raise UsageError(f"{pressed.root} has no free space of its own", mend='give it a budget: capacity = "10TB"')
-
-    def left() -> Space:
-        space = room(ObjectRoot(pressed.root), capacity)
-        assert space is not None
-        return space
-
-    return left
-
-
-def read_room(root: str) -> Space:
-    """Room on the volume of a root, by that root itself. Raises OSError."""
-    with LocalRoot(root) as opened:
-        return opened.space()
 
 
 def _one_volume(pressed: Sequence[Pressed]) -> None:

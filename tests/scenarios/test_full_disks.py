@@ -18,7 +18,8 @@ import pytest
 from prune import engine
 from prune.journal import open_journal
 from prune.pressure import Wish, make_room, relieve
-from prune.pressure.relief import Means, Pressed, read_room
+from prune.pressure.probe import read_room
+from prune.pressure.relief import Means, Pressed
 from prune.pressure.watch import local_replicas, room_on, volumes, wanted
 from prune.settings.schema import Pressure, Share
 from tests.runs import applied, deleted_steps, outcome_of, plan_of, run_of, settings_of
