@@ -15,7 +15,8 @@ from prune.model import Kind
 from prune.stores.base import Entry, FileStat, Space
 from prune.stores.measure import Measure, file_stat
 from prune.stores.renames import EXCHANGE, rename_new_at, renameat2
-from prune.stores.tree import DIR, open_below, parts, remove_at, sum_at
+from prune.stores.tree import open_below, parts, remove_at, sum_at
+from prune.stores.walking import listed_kind, walk_at
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _AT_HAND = 64
@@ -119,7 +120,7 @@ class LocalRoot:
         prefix = f"{path}/" if path else ""
         with self.directory(path) as fd, os.scandir(fd) as entries:
             for entry in entries:
-                yield Entry(prefix + entry.name, _listed_kind(entry))
+                yield Entry(prefix + entry.name, listed_kind(entry))
 
     def stat(self, path: str) -> FileStat:
         if not path:
@@ -133,7 +134,7 @@ class LocalRoot:
             yield Entry(path, top.kind), top
             return
         with self.directory(path) as fd:
-            yield from _walk(fd, path, inodes=self.keeps_inodes)
+            yield from walk_at(fd, path, inodes=self.keeps_inodes)
 
     def measure(self, path: str, *, inodes: set[int] | None = None) -> Measure:
         """Sums over a file, or over a directory and all below it. Raises OSError if any of it cannot be looked at."""
@@ -280,30 +281,6 @@ def sync_directory(fd: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
             raise
-
-
-def _walk(fd: int, prefix: str, *, inodes: bool) -> Iterator[tuple[Entry, FileStat]]:
-    deeper: list[str] = []
-    with os.scandir(fd) as entries:
-        for entry in entries:
-            status = file_stat(entry.stat(follow_symlinks=False), inodes=inodes)
-            yield Entry(f"{prefix}/{entry.name}", status.kind), status
-            if status.kind is Kind.DIR:
-                deeper.append(entry.name)
-    for name in deeper:
-        below = os.open(name, DIR, dir_fd=fd)
-        try:
-            yield from _walk(below, f"{prefix}/{name}", inodes=inodes)
-        finally:
-            os.close(below)
-
-
-def _listed_kind(entry: os.DirEntry[str]) -> Kind:
-    if entry.is_symlink():
-        return Kind.LINK
-    if entry.is_dir(follow_symlinks=False):
-        return Kind.DIR
-    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
 
 
 def _write_all(fd: int, data: bytes) -> None:
