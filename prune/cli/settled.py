@@ -38,6 +38,7 @@ def settle(
         else:
             document[word] = [{"step": s, "replica": r, "bytes": b} for s, r, b in done.done]
             document["failed"] = [{"step": s, "replica": r, "error": e} for s, r, e in done.failed]
+            document["away"] = [{"replica": r, "detail": detail} for r, detail in done.away]
             count += len(done.done)
             codes += [FAILED] * bool(done.failed)
             _tell(screen, run.name, done, word)
@@ -49,11 +50,14 @@ def settle(
 
 
 def _tell(screen: Screen, run: str, done: Settled, word: str) -> None:
+    from prune.report.lines import printable
     from prune.report.outcomes import count
     from prune.settings.units import format_size
 
+    for replica, why in done.away:
+        screen.warn(f"prune: {printable(f'{run}: the trash of {replica} was left as it is: {why}')}")
     for step, replica, error in done.failed:
-        screen.warn(f"prune: {run}: step {step} on {replica}: {error}")
+        screen.warn(f"prune: {printable(f'{run}: step {step} on {replica}: {error}')}")
     if done.done and not screen.quiet:
         steps = sorted({step for step, _, _ in done.done})
         size = format_size(sum(size for _, _, size in done.done))

@@ -29,6 +29,7 @@ class Settled:
 
     done: list[tuple[int, str, int]] = field(default_factory=list)  # step, replica, bytes
     failed: list[tuple[int, str, str]] = field(default_factory=list)
+    away: list[tuple[str, str]] = field(default_factory=list)  # replicas whose trash could not be looked at, and why
 
 
 def undo(run: RunSettings, plan_id: str | None, *, now_ns: int, wait_ns: int, journal: Journal) -> Settled:
@@ -40,6 +41,7 @@ def undo(run: RunSettings, plan_id: str | None, *, now_ns: int, wait_ns: int, jo
     with open_site(run) as site, Locks() as locks:
         journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
+        result.away = [(replica.name, replica.trouble[0].detail) for replica in site.replicas if replica.trouble]
         for replica, withdrawal in reversed(_trashed(site)):  # a step is back before what was taken out of it is
             wanted = withdrawal.plan == plan_id if plan_id is not None else withdrawal.why in ("pruned", THINNED)
             if wanted and withdrawal.state != "purging":
@@ -54,6 +56,7 @@ def purge(run: RunSettings, *, now_ns: int, wait_ns: int, journal: Journal) -> S
     with open_site(run) as site, Locks() as locks:
         journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
+        result.away = [(replica.name, replica.trouble[0].detail) for replica in site.replicas if replica.trouble]
         held = _held(site, now_ns)
         for replica, withdrawal in _trashed(site):
             if withdrawal.step in held and withdrawal.state != "purging":

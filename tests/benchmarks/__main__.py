@@ -180,6 +180,19 @@ def slow(bench: Bench) -> None:
             "prune plan": bench.prune("plan", "--quiet", "--json", "--primary", str(root)),
         }, rounds=bench.rounds, before=build, environment=bench.environment,
             targets=[Target("prune plan", "find -printf", 0.25)])  # fmt: skip
+
+        def build_both(name: str) -> None:
+            shutil.rmtree(behind / "mirror", ignore_errors=True)
+            build(name)
+            subprocess.run(["cp", "-a", behind / "tree", behind / "mirror"], check=True)
+
+        roots = [str(front / name) for name in ("tree", "mirror")]
+        apply = ("apply", "--yes", "--quiet", "--primary")
+        group("delete 128 × 64 files on a primary and its mirror at 1 ms a call", {
+            "one after the other": " && ".join(shlex.join(bench.prune(*apply, root)) for root in roots),
+            "together": bench.prune(*apply, roots[0], "--mirror", roots[1]),
+        }, rounds=bench.rounds, before=build_both, environment=bench.environment,
+            targets=[Target("together", "one after the other", 0.6)])  # fmt: skip
     finally:
         subprocess.run(["fusermount3", "-u", front], check=False)
         process.wait(10)

@@ -103,6 +103,17 @@ def test_purge_empties_the_trash(pair, on_pair):
     assert prune("plan", *on_pair, "--json").json["runs"][0]["replicas"][0]["trash_bytes"] == 0
 
 
+@pytest.mark.parametrize("verb", ["purge", "undo"])
+def test_a_replica_that_is_away_keeps_its_trash_and_that_is_said(pair, on_pair, verb):
+    prune("apply", *on_pair, "--grace", "1d")
+    away = pair[1].rename(pair[1].with_name("away"))
+    done = prune(verb, *on_pair)
+    away.rename(pair[1])
+    assert "the trash of mirror was left as it is" in done.err
+    assert any((pair[1] / ".prune" / "trash").iterdir())
+    assert not any((pair[0] / ".prune" / "trash").iterdir())
+
+
 # --- what is known -------------------------------------------------------------------------------------------------
 
 
