@@ -19,7 +19,7 @@ from prune.deletion.hands import Hands
 from prune.deletion.locks import Locks
 from prune.deletion.purging import Purging
 from prune.deletion.signs import Signs, signs
-from prune.deletion.survivors import gone_or_another
+from prune.deletion.survivors import another, gone_or_another
 from prune.deletion.tally import Tally
 from prune.deletion.withdraw import Batch, Going, batch_of, look_at_withdrawn, withdraw
 from prune.inventory import gather
@@ -35,7 +35,6 @@ from prune.model import (
     StepPlan,
 )
 from prune.stop import Stop
-from prune.stores.local import LocalRoot
 from prune.stores.open_files import look
 
 BATCH = 32
@@ -215,8 +214,14 @@ class Sweep:
             why = guards.changed(copy, replace(copy, identity=found[0].identity(found[1])))
             if why is not None:
                 yield copy, why
-        for copy in copies:
-            if copy not in small and (why := _another(root, copy)) is not None:
+        for copy in (copy for copy in copies if copy not in small):  # its files are looked at once it is withdrawn
+            try:
+                why = another(root, copy)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                why = f"{copy.paths[0]}: {error.strerror}"
+            if why is not None:
                 yield copy, why
 
     def _vetoes(self, batch: Batch) -> dict[int, str]:
@@ -275,17 +280,3 @@ class Sweep:
             return
         self._purging.begin(out)
         self._purging.collect(wait=self.terms.batch == 1)
-
-
-def _another(root: LocalRoot, copy: Copy) -> str | None:
-    """Whether another entry stands at a large copy's name; its files are looked at once it is withdrawn."""
-    try:
-        top = root.stat(copy.paths[0])
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"{copy.paths[0]}: {error.strerror}"
-    listed = copy.listed
-    if listed is not None and (listed.dev, listed.ino) != (top.dev, top.ino):
-        return f"{copy.paths[0]} is another one than was planned"
-    return None

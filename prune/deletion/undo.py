@@ -41,7 +41,7 @@ def undo(run: RunSettings, plan_id: str | None, *, now_ns: int, wait_ns: int, jo
     with open_site(run) as site, Locks() as locks:
         journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
-        result.away = [(replica.name, replica.trouble[0].detail) for replica in site.replicas if replica.trouble]
+        result.away = _away(site)
         for replica, withdrawal in reversed(_trashed(site)):  # a step is back before what was taken out of it is
             wanted = withdrawal.plan == plan_id if plan_id is not None else withdrawal.why in ("pruned", THINNED)
             if wanted and withdrawal.state != "purging":
@@ -56,7 +56,7 @@ def purge(run: RunSettings, *, now_ns: int, wait_ns: int, journal: Journal) -> S
     with open_site(run) as site, Locks() as locks:
         journal = marking(journal, site)
         _lock(site, locks, journal, wait_ns)
-        result.away = [(replica.name, replica.trouble[0].detail) for replica in site.replicas if replica.trouble]
+        result.away = _away(site)
         held = _held(site, now_ns)
         for replica, withdrawal in _trashed(site):
             if withdrawal.step in held and withdrawal.state != "purging":
@@ -119,6 +119,10 @@ def _lock(site: Site, locks: Locks, journal: Journal, wait_ns: int, *, whatever:
     if block is not None:
         said = f"{block.replica}: {block.detail}" if block.replica else block.detail
         raise Blocked(said, block=block.block, replica=block.replica)
+
+
+def _away(site: Site) -> list[tuple[str, str]]:
+    return [(replica.name, replica.trouble[0].detail) for replica in site.replicas if replica.trouble]
 
 
 def _held(site: Site, now_ns: int) -> set[int]:
