@@ -103,7 +103,7 @@ def look_at(
             courtesy=courtesy, progress=progress,
         )  # fmt: skip
         if journal is not None and not inventory.copies:
-            from prune.journal.own import with_what_is_missed
+            from prune.missed import with_what_is_missed
 
             inventory = with_what_is_missed(site, inventory, journal)
     return inventory, planner.plan(inventory, run, now_ns, keep_last=keep_last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prune.candidates import Search
 from prune.errors import Blocked, Damaged, NothingYet, PruneError
 from prune.journal import Journal
-from prune.journal.own import missed
+from prune.missed import missed
 
 _HIDING = frozenset({
     "replica-unreachable", "replica-vanished", "volume-changed", "layout-ambiguous", "listing-incomplete",

@@ -25,7 +25,8 @@ from prune.inventory import gather, open_site
 from prune.inventory.opening import read_space
 from prune.inventory.site import Site
 from prune.journal import Journal
-from prune.journal.own import marking, with_what_is_missed
+from prune.journal.own import marking
+from prune.missed import with_what_is_missed
 from prune.model import (
     Attention,
     Block,

@@ -8,16 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from prune.journal.base import Event, Journal
-from prune.model import Block, Inventory
-from prune.report.times import iso
 from prune.settings.roots import is_url
 
 if TYPE_CHECKING:
     from prune.inventory.site import Site
 
 MARKS = ("root", "volume")
-ABOUT_COPIES = ("deleted", "undone", "fallback", "damage", "mirrored", "published", "sealed")
-MANY = 1000
 
 
 def marking(journal: Journal, site: Site) -> Journal:
@@ -27,42 +23,12 @@ def marking(journal: Journal, site: Site) -> Journal:
 
 def of_one_run(events: Iterable[Event], root: str, volume: str | None) -> list[Event]:
     """Those of the run whose primary is this root, or this volume wherever it was then; and those that tell neither."""
-    place = _place(root)
+    place = place_of(root)
     return [event for event in events if _fits(event, place, volume)]
 
 
-def missed(journal: Journal, site: Site) -> str | None:
-    """For a run without any checkpoint: a sentence where history tells of some on another mount by the same path.
-
-    A root that has a record of its own, such as a volume adopted as a new one, speaks for itself. On the mount that it
-    was on before, an empty root without any is one that somebody emptied to begin anew.
-    """
-    primary = site.primary
-    if primary.volume is not None or primary.mount is None:
-        return None
-    place = _place(primary.settings.root)
-    events = journal.history(site.run.name, kinds=ABOUT_COPIES, limit=MANY)
-    last = next((event for event in events if event.step is not None and event.data.get("root") == place), None)
-    before = None if last is None else last.data.get("mount")
-    if last is None or before is None or before == primary.mount.point:
-        return None
-    return (
-        f"{primary.settings.root} holds no checkpoint and no record of any, and history tells of step {last.step} "
-        f"there ({last.kind}, {iso(last.at_ns)}), when {before} was mounted: is its disk mounted?"
-    )
-
-
-def with_what_is_missed(site: Site, inventory: Inventory, journal: Journal) -> Inventory:
-    """Where every disk is gone at once no replica is left to tell of another: history does."""
-    detail = None if inventory.copies else missed(journal, site)
-    if detail is None:
-        return inventory
-    name = site.primary.name
-    block = Block("replica-vanished", name, f"{detail} If it is a new, empty volume: prune adopt {name}")
-    return replace(inventory, blocks=(*inventory.blocks, block))
-
-
-def _place(root: str) -> str:
+def place_of(root: str) -> str:
+    """A root by the path it really leads to."""
     return root if is_url(root) else os.path.realpath(root)
 
 
@@ -83,7 +49,7 @@ class _Marking:
 
     def add(self, events: Sequence[Event]) -> None:
         primary = self.site.primary
-        marks = {"root": _place(primary.settings.root)}
+        marks = {"root": place_of(primary.settings.root)}
         if primary.volume is not None:
             marks["volume"] = primary.volume.id
         if primary.mount is not None:
