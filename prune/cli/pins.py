@@ -28,7 +28,7 @@ def command(screen: Screen, chosen: Chosen) -> int:
         for step, pins in sorted(_by_step(holds.pins(run)).items()):
             first = pins[0]
             replicas = [pin.replica for pin in pins]
-            over = first.until_ns is not None and first.until_ns <= now
+            over = not first.holds(now)
             documents.append(
                 {"run": run.name, "step": step, "replicas": replicas, "by": first.by, "at": iso(first.at_ns),
                  "until": iso(first.until_ns), "over": over, "reason": first.reason}

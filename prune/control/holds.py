@@ -52,5 +52,4 @@ def _time(value: Any) -> int | None:
 
 def held_steps(pins: Iterable[Pin], leases: Iterable[Lease], now_ns: int) -> set[int]:
     """Steps whose pin or lease has not run out."""
-    pinned = {pin.step for pin in pins if pin.until_ns is None or pin.until_ns > now_ns}
-    return pinned | {lease.step for lease in leases if lease.until_ns > now_ns}
+    return {pin.step for pin in pins if pin.holds(now_ns)} | {lease.step for lease in leases if lease.holds(now_ns)}

@@ -75,13 +75,13 @@ class Scene:
     @cached_property
     def pins(self) -> Mapping[int, list[Pin]]:
         """Pins that have not run out, by step."""
-        standing = (pin for pin in self.evidence.inventory.pins if pin.until_ns is None or pin.until_ns >= self.now_ns)
+        standing = (pin for pin in self.evidence.inventory.pins if pin.holds(self.now_ns))
         return _by_step(standing, lambda pin: (pin.replica, pin.at_ns, pin.by, pin.reason))
 
     @cached_property
     def leases(self) -> Mapping[int, list[Lease]]:
         """Leases that have not run out, by step."""
-        standing = (lease for lease in self.evidence.inventory.leases if lease.until_ns >= self.now_ns)
+        standing = (lease for lease in self.evidence.inventory.leases if lease.holds(self.now_ns))
         return _by_step(standing, lambda lease: (lease.replica, lease.until_ns, lease.holder))
 
     @cached_property

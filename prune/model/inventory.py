@@ -39,6 +39,10 @@ class Pin:
     until_ns: int | None = None
     replica: str = "primary"
 
+    def holds(self, now_ns: int) -> bool:
+        """Whether it has not run out."""
+        return self.until_ns is None or self.until_ns >= now_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -48,6 +52,10 @@ class Lease:
     holder: str
     until_ns: int
     replica: str = "primary"
+
+    def holds(self, now_ns: int) -> bool:
+        """Whether it has not run out."""
+        return self.until_ns >= now_ns
 
 
 @dataclass(frozen=True, slots=True)
