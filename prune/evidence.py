@@ -113,6 +113,10 @@ class Evidence:
     def restorable_anywhere(self, step: int) -> bool:
         return any(self.restorable(copy) for copy in self.copies[step].values())
 
+    def doubtful(self, step: int) -> bool:
+        """Whether a copy of it could not be looked at: it may restore for all that anybody knows."""
+        return Health.UNKNOWN in [self.health(copy) for copy in self.copies[step].values()]
+
     def aligned(self, step: int) -> bool:
         """Restorable on every required replica, and not known to differ between them."""
         if step not in self._aligned:

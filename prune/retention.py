@@ -38,7 +38,8 @@ class Ladder:
     """The oldest aligned step of each fixed stretch of time; with ``count``, of the newest that many stretches.
 
     A stretch without an aligned step keeps the oldest that restores anywhere, or else all it has, and takes no place
-    in the count: what failed or was not mirrored must not push out what was.
+    in the count: what failed or was not mirrored must not push out what was. What could not be looked at stays where
+    it would have been chosen.
     """
 
     reason: str
@@ -55,13 +56,18 @@ class Ladder:
             if places < 1:
                 break
             aligned = _oldest_aligned(evidence, stretches[stretch])
-            kept.update(_second_best(evidence, stretches[stretch]) if aligned is None else (aligned,))
+            chosen = _second_best(evidence, stretches[stretch]) if aligned is None else [aligned]
+            kept.update(chosen, _doubtful_before(evidence, stretches[stretch], chosen[0]))
             places -= aligned is not None
         return kept
 
 
 def _oldest_aligned(evidence: Evidence, steps: list[int]) -> int | None:
     return next((step for step in steps if evidence.aligned(step)), None)
+
+
+def _doubtful_before(evidence: Evidence, steps: list[int], chosen: int) -> list[int]:
+    return [step for step in steps[: steps.index(chosen)] if evidence.doubtful(step)]
 
 
 def _second_best(evidence: Evidence, steps: list[int]) -> list[int]:
@@ -93,7 +99,7 @@ class BestBy:
     """The best restorable steps by a metric; ties to the newer, and what is no finite number is never best.
 
     Where no step has the metric at all (a misspelt name, no evaluation yet) nobody can tell which is best, and all
-    stay until it is known.
+    stay until it is known. A better one that could not be looked at stays beside them.
     """
 
     best: Best
@@ -103,12 +109,15 @@ class BestBy:
         if not self.known(evidence):
             return evidence.steps
         chosen: list[int] = []
+        doubtful: list[int] = []
         for step in self._ranked(evidence):
             if len(chosen) >= self.best.count:
                 break
             if evidence.restorable_anywhere(step):
                 chosen.append(step)
-        return chosen
+            elif evidence.doubtful(step):
+                doubtful.append(step)
+        return [*chosen, *doubtful]
 
     def known(self, evidence: Evidence) -> bool:
         """Whether any step has the metric."""
